@@ -30,6 +30,10 @@ from asdf.errors import AsdfError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import RawBoost, Sections
 
+# Names of inputs that are read besides the clips.
+LENGTHS = "lengths"
+REFERENCES = "references"
+
 
 @dataclass(frozen=True)
 class Mixture:
@@ -150,11 +154,6 @@ class Mixing:
         """Call `Tensor.record_stream` for both tensors."""
         self.rows_R.record_stream(stream)
         self.weights_R1.record_stream(stream)
-
-
-# Names of inputs that are read besides the clips.
-LENGTHS = "lengths"
-REFERENCES = "references"
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ from asdf.trials.trial_list import TrialList
 
 FORMAT = 1
 
+POLL_S = 5.0
+
 
 @dataclass(frozen=True)
 class FeatureCache:
@@ -206,9 +208,6 @@ class CachedFeatures(Dataset[Clip]):
     def __getstate__(self) -> dict[str, Any]:
         # A memory map would be pickled with the whole content of the file.
         return {**self.__dict__, "_array": None}
-
-
-POLL_S = 5.0
 
 
 @contextmanager

@@ -54,6 +54,14 @@ _ROWS_AT_ONCE = 1 << 12
 # No utterance has an empty name.
 _CHECKSUM = b"\tchecksum\t"
 
+_THREADS = 8
+_SHOWN = 10
+_SAMPLED_SIZES = 64
+# Recordings per task of a thread, since passing single ones would take longer than reading a
+# header.
+_AT_ONCE = 16
+_TRIALS, _TABLE = "trials", "table"
+
 
 class Row(NamedTuple):
     """The measurements of a recording.
@@ -249,14 +257,7 @@ def _checked_lines(file: BinaryIO) -> Iterator[tuple[bytes, list[int]]]:
     raise ValueError("its checksum is wrong")
 
 
-_THREADS = 8
-_SHOWN = 10
-_SAMPLED_SIZES = 64
-# Recordings per task of a thread, since passing single ones would take longer than reading a
-# header.
-_AT_ONCE = 16
 _NO_ROW = Row(NOT_DECODED, NOT_DECODED, NOT_DECODED)
-_TRIALS, _TABLE = "trials", "table"
 
 
 def lengths_file(

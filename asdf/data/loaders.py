@@ -98,13 +98,6 @@ class BatchLoader:
             Stopped: a stop was requested, and the workers did not return from their reads.
         """
         self._keys.keys = keys
-        for batch in self._read_batches():
-            if batch.error is not None:
-                raise batch.error
-            yield self._to_device(batch)
-
-    def _read_batches(self) -> Iterator[Batch]:
-        """Yield the batches that the workers deliver."""
         before = set(multiprocessing.active_children())
         delivered: Iterator[Batch] = iter(self._loader)
         self._processes |= set(multiprocessing.active_children()) - before
@@ -114,12 +107,14 @@ class BatchLoader:
                 waiting.submit(torch.cuda.set_device, self._device)
             while True:
                 # A thread waits or reads, so that this one can check the stop request.
-                batch = waiting.submit(next, delivered, None)
-                self._wait_for(batch)
-                result = batch.result()
-                if result is None:
+                future = waiting.submit(next, delivered, None)
+                self._wait_for(future)
+                batch = future.result()
+                if batch is None:
                     return
-                yield result
+                if batch.error is not None:
+                    raise batch.error
+                yield self._to_device(batch)
 
     def _wait_for(self, batch: Future[Batch | None]) -> None:
         """Wait until a batch is read, which may never happen with a dead file server."""

@@ -180,10 +180,14 @@ class TrainingPlan:
         turns = self.turns(epoch)
         order = turns.utterances_N
         draws = epoch + turns.earlier_N * _ABOVE_ALL_EPOCHS
+        normalises_alone = self.world_size == 1 or not self.synchronised
+        least = min(2, self.minibatch_size) if normalises_alone else 1
         for begin, rounds in self._rounds(turns, start):
             shares = []
             for local, others in rounds:
-                part = self._filled(local, others)
+                # Batch norm needs more than a single vector, and a rank cannot skip a step.
+                fillers = np.resize(others, max(0, least - len(local)))
+                part = np.concatenate([local, fillers])
                 samples = None if turns.samples_N is None else turns.samples_N[part]
                 shares.append(Share(order[part], len(local), draws[part], part, samples))
             positions = np.concatenate([others for _, others in rounds])
@@ -227,16 +231,6 @@ class TrainingPlan:
                 if len(positions):
                     rounds.append((np.arange(*edges[self.rank : self.rank + 2]), positions))
             yield int(bounds[number]), rounds
-
-    def _filled(self, local: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return a rank's turns of a round, padded if there are too few.
-
-        Batch norm needs more than a single vector, and a rank cannot skip a step of the others.
-        """
-        normalises_alone = self.world_size == 1 or not self.synchronised
-        least = min(2, self.minibatch_size) if normalises_alone else 1
-        fillers = np.resize(others, max(0, least - len(local)))
-        return np.concatenate([local, fillers])
 
 
 def _pair(draws: np.ndarray, utterances: np.ndarray) -> list[tuple[int, int]]:

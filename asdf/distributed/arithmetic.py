@@ -24,6 +24,10 @@ NO_BFLOAT16 = (
     "AVX-NE-CONVERT; fp32 is faster and finer here"
 )
 
+# Its type stub lacks `conv` and `rnn`.
+_CUDNN: Any = cudnn
+_PRODUCTS: tuple[Any, ...] = (cuda.matmul, _CUDNN.conv, _CUDNN.rnn)
+
 
 @cache
 def computes_bfloat16() -> bool:
@@ -51,11 +55,6 @@ def multiplies_bfloat16() -> bool:
     # Private functions of torch, which an earlier version may lack.
     has_instructions = any(getattr(torch.cpu, name, bool)() for name in names)
     return has_instructions and computes_bfloat16()
-
-
-# Its type stub lacks `conv` and `rnn`.
-_CUDNN: Any = cudnn
-_PRODUCTS: tuple[Any, ...] = (cuda.matmul, _CUDNN.conv, _CUDNN.rnn)
 
 
 def set_arithmetic(tf32: bool) -> None:

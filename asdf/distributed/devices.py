@@ -29,6 +29,12 @@ _OLDEST_OF_CUDA_13 = (7, 5)
 # The first NVIDIA drivers that support CUDA 13 and 12.
 _DRIVERS = ((580, "cu130"), (525, "cu126"))
 
+_ROOT = Path("/")
+# A node in the kernel's list is a GPU if it has vector units.
+_HAS_VECTOR_UNITS = re.compile(r"^simd_count [1-9]", re.MULTILINE)
+_DRIVER_VERSION = re.compile(r"\s(\d+\.\d[\d.]*)\s")
+_SLURM_OPTIONS = "(Slurm: --gres=gpu:1 or --gpus=1)"
+
 
 @dataclass(frozen=True)
 class Build:
@@ -143,12 +149,6 @@ def check_kernels(
     )
 
 
-_ROOT = Path("/")
-# A node in the kernel's list is a GPU if it has vector units.
-_HAS_VECTOR_UNITS = re.compile(r"^simd_count [1-9]", re.MULTILINE)
-_DRIVER_VERSION = re.compile(r"\s(\d+\.\d[\d.]*)\s")
-
-
 @dataclass(frozen=True)
 class SeenGpus:
     """The known facts about the GPUs of this machine.
@@ -240,9 +240,6 @@ def visibility_variable(root: Path = _ROOT) -> str:
 def named_gpus(shown: str) -> list[str]:
     """Return the GPUs that a variable such as CUDA_VISIBLE_DEVICES names."""
     return [name for name in shown.split(",") if name.strip() and name.strip() != "-1"]
-
-
-_SLURM_OPTIONS = "(Slurm: --gres=gpu:1 or --gpus=1)"
 
 
 def usable_gpus(computing: Computing, seen: SeenGpus) -> int:

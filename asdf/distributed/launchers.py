@@ -26,6 +26,10 @@ BY_HAND = "RANK and WORLD_SIZE"
 _FIRST_PORT = 10_000
 _PORTS = 20_000
 
+_SRUN = "srun"
+# Rank variables of launchers that give no number of processes, or an unknown one.
+_RANKS_ALONE = ("LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID")
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -93,9 +97,6 @@ def name_port(job: str) -> int:
     # Not `hash`, which differs between processes.
     digest = hashlib.sha256(job.encode()).digest()
     return _FIRST_PORT + int.from_bytes(digest[:4], "big") % _PORTS
-
-
-_SRUN = "srun"
 
 
 def _read_slurm_step(environment: Mapping[str, str]) -> Launch | None:
@@ -233,10 +234,6 @@ READERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
     _read_slurm_step,
 )
 """Readers in order of preference: the one closest to torch first."""
-
-
-# Rank variables of launchers that give no number of processes, or an unknown one.
-_RANKS_ALONE = ("LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID")
 
 
 def read_launch(environment: Mapping[str, str] | None = None) -> Launch:

@@ -35,6 +35,12 @@ from asdf.text import and_more
 # They start together, so minutes suffice even for slow disks; steps may take longer.
 _JOINING = timedelta(minutes=5)
 
+_POLL_S = 0.02
+# Time for which the main rank waits for others to read why it ends.
+_GRACE_S = 5.0
+_SHOWN = 8
+_CAME, _MISSING = "asdf/id", "asdf/missing"
+
 
 def open_store(launch: Launch, timeout: timedelta) -> Any:
     """Open a store under a name unique to this start, and wait for all processes.
@@ -111,12 +117,6 @@ class _Claim:
     gpu: str = ""
     refusal: str = ""
 
-    def describe(self) -> str:
-        text = f"host {self.host}, {self.device}"
-        if self.gpu:
-            text += f" = GPU {self.gpu}"
-        return text
-
 
 def agree_on_devices(
     store: Any, launch: Launch, choose: Callable[[], TakenDevice], names: str
@@ -170,7 +170,10 @@ def _find_mistake(claims: list[_Claim], names: str) -> str:
         what = "some processes have a GPU and some have none"
     else:
         return ""
-    lines = [f"rank {rank}: {claim.describe()}" for rank, claim in enumerate(claims)]
+    lines = []
+    for rank, claim in enumerate(claims):
+        gpu = f" = GPU {claim.gpu}" if claim.gpu else ""
+        lines.append(f"rank {rank}: host {claim.host}, {claim.device}{gpu}")
     mapping = "\n  ".join(lines)
     return (
         f"{what}:\n  {mapping}\n({names}). Start as many processes on a node as it has GPUs, name "
@@ -184,13 +187,6 @@ def _exchange(store: Any, key: str, launch: Launch, answer: dict[str, Any]) -> l
     # No barrier is needed, since `get` waits until the other process has set its key.
     store.set(f"{key}/{launch.rank}", json.dumps(answer))
     return [json.loads(store.get(f"{key}/{rank}")) for rank in range(launch.size)]
-
-
-_POLL_S = 0.02
-# Time for which the main rank waits for others to read why it ends.
-_GRACE_S = 5.0
-_SHOWN = 8
-_CAME, _MISSING = "asdf/id", "asdf/missing"
 
 
 def meet(store: Any, rank: int, size: int, timeout_s: float) -> str:

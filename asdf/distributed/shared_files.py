@@ -31,6 +31,9 @@ Arrays = Mapping[str, np.ndarray]
 MIN_BYTES = 1 << 20
 _ALIGNED = 64
 
+# The position of an array in a file: its offset, shape and type.
+_Placed = tuple[int, tuple[int, ...], np.dtype[Any]]
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -46,10 +49,6 @@ class Form(Generic[T]):
 
     pack: Callable[[T], Packed]
     unpack: Callable[[Packed], T]
-
-
-# The position of an array in a file: its offset, shape and type.
-_Placed = tuple[int, tuple[int, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ _REQUESTED = "stop/requested"
 
 STOPPED = "stopped by"
 
+# Global like signals, since `asdf.distributed.failures` reads it without a `StopRequest`.
+_received: set[int] = set()
+
 
 class Stopped(Exception):
     """The run stopped on request, with everything saved.
@@ -37,10 +40,6 @@ class Stopped(Exception):
     def __init__(self, reason: str, when: str) -> None:
         reason = reason or "a request to another process"
         super().__init__(f"{STOPPED} {reason} {when}; the same command goes on from there")
-
-
-# Global like signals, since `asdf.distributed.failures` reads it without a `StopRequest`.
-_received: set[int] = set()
 
 
 def has_been_terminated() -> bool:

@@ -43,6 +43,11 @@ from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Collector, Complaint
 from asdf.text import count_of
 
+_MAX_VALUE = 32
+# File systems allow 255 bytes per name, part of which the config's folder uses.
+_MAX_NAME = 150
+_UNSAFE = re.compile(r"[^A-Za-z0-9.+_]+")
+
 
 @dataclass(frozen=True)
 class PlannedPoint:
@@ -105,12 +110,6 @@ def fold_points(
         counts.append(len(divided))
     raise_problems(problems, list(dict.fromkeys(point.config.name for point in planned)))
     return counts, points
-
-
-_MAX_VALUE = 32
-# File systems allow 255 bytes per name, part of which the config's folder uses.
-_MAX_NAME = 150
-_UNSAFE = re.compile(r"[^A-Za-z0-9.+_]+")
 
 
 def point_name(values: Mapping[str, Any], catalogue: Catalogue, fold: str = "") -> str:

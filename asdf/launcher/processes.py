@@ -39,6 +39,12 @@ _KILLED = re.compile(r"Signal (\d+) \(SIG\w+\)")
 _WORD = re.compile(r"\w")
 _TAIL_BYTES = 1 << 16
 
+_PR_SET_PDEATHSIG = 1
+# Only Linux has it; elsewhere a run outlives a killed launcher.
+_prctl: Callable[..., int] | None = (
+    getattr(ctypes.CDLL(None), "prctl", None) if sys.platform.startswith("linux") else None
+)
+
 
 class Progress:
     """Reads the newest epoch, and the newest results on the first validation set, from a
@@ -148,13 +154,6 @@ def _describe_kill(number: int) -> str:
     # The log cannot say so: the kernel kills silently when memory runs out.
     cause = " (out of memory?)" if name == "SIGKILL" else ""
     return f"killed by {name}{cause}"
-
-
-_PR_SET_PDEATHSIG = 1
-# Only Linux has it; elsewhere a run outlives a killed launcher.
-_prctl: Callable[..., int] | None = (
-    getattr(ctypes.CDLL(None), "prctl", None) if sys.platform.startswith("linux") else None
-)
 
 
 class RunningJob:

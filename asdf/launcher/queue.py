@@ -16,6 +16,8 @@ from asdf.errors import AsdfError, UsageError
 from asdf.launcher.processes import RunningJob, start
 from asdf.launcher.states import Job, Table
 
+_LOOK_EVERY_S = 0.5
+
 
 class Slots:
     """Free slots, handed out in their order.
@@ -104,9 +106,6 @@ def choose_gpus(requested: str | None, visible: int, shown: str | None) -> tuple
 
 def _split(text: str) -> list[str]:
     return list(map(str.strip, text.split(",")))
-
-
-_LOOK_EVERY_S = 0.5
 
 
 def run_queue(

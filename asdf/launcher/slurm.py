@@ -31,6 +31,47 @@ NOTHING = " Nothing was submitted."
 
 _TIMEOUT_S = 120
 
+_RUNS_COMMENT = "asdf-runs:"
+PARTS_SCRIPT = "parts.sh"
+MERGE_SCRIPT = "merge.sh"
+_PARTS_COMMENT = "asdf-parts:"
+# Signalled two minutes before the time limit: work is saved with each recording or step, or every
+# 20 s.
+_HEADER = """\
+#!/bin/bash
+#SBATCH --job-name=asdf-score{kind}
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:USR2@120
+# Written by `python -m asdf score ... --slurm {count}`.
+export PYTHONUNBUFFERED=1 SRUN_CPUS_PER_TASK=${{SLURM_CPUS_PER_TASK:-1}}
+cd {folder} || exit
+"""
+_RESUMED = """\
+trap 'is_over=yes; kill -TERM "$child"' USR2
+{command} &
+child=$!
+wait "$child"; status=$?
+if [ -n "$is_over" ]; then
+    # What was done is saved, and goes on when the queue starts the task again.
+    wait "$child"
+    scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
+    exit 0
+fi
+"""
+_DONE = """\
+[ "$status" != 0 ] || printf %s {digest} > {marks}/"part-$SLURM_ARRAY_TASK_ID-of-{count}.done"
+exit "$status"
+"""
+_MERGE = """\
+{words} --merge
+status=$?
+[ "$status" != 0 ] || printf %s {digest} > {marks}/merged
+# 1: some recordings could not be used. The outputs are written, and the parts are gone.
+[ "$status" -gt 1 ] || rm -f {marks}/part-*.done
+exit "$status"
+"""
+
 
 @dataclass(frozen=True)
 class QueuedTask:
@@ -111,9 +152,6 @@ def run_slurm(command: Sequence[str], folder: Path) -> str:
         reason = (done.stderr or done.stdout).strip()
         raise AsdfError(f"{program} refused: {reason}.{NOTHING}")
     return done.stdout
-
-
-_RUNS_COMMENT = "asdf-runs:"
 
 
 def check_script(script: Path, options: Sequence[str]) -> None:
@@ -202,47 +240,6 @@ def submit_array(
         f"  cancel all: scancel {job}\n"
         "The same command shows finished runs, and submits those neither finished nor queued."
     )
-
-
-PARTS_SCRIPT = "parts.sh"
-MERGE_SCRIPT = "merge.sh"
-_PARTS_COMMENT = "asdf-parts:"
-# Signalled two minutes before the time limit: work is saved with each recording or step, or every
-# 20 s.
-_HEADER = """\
-#!/bin/bash
-#SBATCH --job-name=asdf-score{kind}
-#SBATCH --open-mode=append
-#SBATCH --requeue
-#SBATCH --signal=B:USR2@120
-# Written by `python -m asdf score ... --slurm {count}`.
-export PYTHONUNBUFFERED=1 SRUN_CPUS_PER_TASK=${{SLURM_CPUS_PER_TASK:-1}}
-cd {folder} || exit
-"""
-_RESUMED = """\
-trap 'is_over=yes; kill -TERM "$child"' USR2
-{command} &
-child=$!
-wait "$child"; status=$?
-if [ -n "$is_over" ]; then
-    # What was done is saved, and goes on when the queue starts the task again.
-    wait "$child"
-    scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
-    exit 0
-fi
-"""
-_DONE = """\
-[ "$status" != 0 ] || printf %s {digest} > {marks}/"part-$SLURM_ARRAY_TASK_ID-of-{count}.done"
-exit "$status"
-"""
-_MERGE = """\
-{words} --merge
-status=$?
-[ "$status" != 0 ] || printf %s {digest} > {marks}/merged
-# 1: some recordings could not be used. The outputs are written, and the parts are gone.
-[ "$status" -gt 1 ] || rm -f {marks}/part-*.done
-exit "$status"
-"""
 
 
 @dataclass(frozen=True)

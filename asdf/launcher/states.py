@@ -42,6 +42,13 @@ _PLACE_OR_SPEED = (
     "profile_steps",
 )
 
+# The states in the order of interest, highest first.
+_BY_INTEREST: tuple[State, ...] = ("running", "failed", "waiting", "stopped", "done")
+# Terminal commands: move up by a number of lines, clear the rest of a line, clear everything below.
+_UP = "\x1b[{}A"
+_CLEAR_LINE = "\x1b[K"
+_CLEAR_BELOW = "\x1b[J"
+
 
 @dataclass(frozen=True)
 class JobResult:
@@ -218,14 +225,6 @@ def read_results(path: Path) -> list[JobResult]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
     return results
-
-
-# The states in the order of interest, highest first.
-_BY_INTEREST: tuple[State, ...] = ("running", "failed", "waiting", "stopped", "done")
-# Terminal commands: move up by a number of lines, clear the rest of a line, clear everything below.
-_UP = "\x1b[{}A"
-_CLEAR_LINE = "\x1b[K"
-_CLEAR_BELOW = "\x1b[J"
 
 
 class Table:

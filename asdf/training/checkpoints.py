@@ -52,6 +52,12 @@ __all__ = [
     "write_checkpoint",
 ]
 
+MIN_INTERVAL_S = 30.0
+# With this factor, training pauses for about 2 % of the time, whatever the size of the network.
+INTERVAL_PER_SAVING = 50
+# With this factor, a possibly shared disk is written to for at most 10 % of the time.
+INTERVAL_PER_WRITING = 10
+
 
 class HostCopies:
     """Copies content to the host, in consecutive rounds.
@@ -237,13 +243,6 @@ def newest_checkpoint(folder: Path) -> Path | None:
             "paths.system_folder."
         )
     return newest
-
-
-MIN_INTERVAL_S = 30.0
-# With this factor, training pauses for about 2 % of the time, whatever the size of the network.
-INTERVAL_PER_SAVING = 50
-# With this factor, a possibly shared disk is written to for at most 10 % of the time.
-INTERVAL_PER_WRITING = 10
 
 
 class SaveTimer:

@@ -34,6 +34,9 @@ from asdf.networks.autocast import norms_shortened
 _BF16_NEEDS = (8, 0)
 _FP16_NEEDS = (7, 0)
 
+# Halving the first loss scale, 65536, this many times gives 0.002, which no network needs.
+MAX_SKIPPED = 25
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -176,10 +179,6 @@ def load_unaveraged(network: nn.Module, weights: Mapping[str, Any]) -> None:
             )
     for name, value in weights.items():
         parameters[name].copy_(value)
-
-
-# Halving the first loss scale, 65536, this many times gives 0.002, which no network needs.
-MAX_SKIPPED = 25
 
 
 def clip_and_measure(

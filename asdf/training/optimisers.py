@@ -33,6 +33,19 @@ from asdf.settings.sections import OPTIMIZERS, Sections
 # A parameter group with its options, as torch's optimisers take them.
 Group = dict[str, Any]
 
+# The classes behind short names, which checkpoints do not name: the first two have the same
+# moments, and a run may change from one to the other.
+_OURS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
+_CLASS = "class"
+# Options of a group that the settings determine for every optimiser.
+_SET = ("params", "lr", "base_lr", "weight_decay")
+SETTING = "network.optimizer"
+_FUSED_ON_CPU = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
+_SHAPE = (4, 3)
+# The third step is exact only if the whole state after two steps was saved.
+_STEPS = 3
+_OTHERS = "Choose another, such as 'adamw' or 'torch.optim.RAdam'."
+
 
 class _GroupKey(NamedTuple):
     """The common properties of a group's parameters, by which groups are sorted."""
@@ -118,14 +131,6 @@ def _layers_above(network: nn.Module, layer_decay: float) -> dict[int, int]:
     return above
 
 
-# The classes behind short names, which checkpoints do not name: the first two have the same
-# moments, and a run may change from one to the other.
-_OURS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
-_CLASS = "class"
-# Options of a group that the settings determine for every optimiser.
-_SET = ("params", "lr", "base_lr", "weight_decay")
-
-
 def optimiser_state(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Return an optimiser's content of a checkpoint: torch's state, and the name of its class."""
     state = optimiser.state_dict()
@@ -200,14 +205,6 @@ def _shapes_of(groups: list[Group]) -> list[tuple[bool, int]]:
     """Return the properties in which groups of a checkpoint and an optimiser must agree."""
     # Adam and AdamW have the same moments, and the option `betas`, which SGD lacks.
     return [("betas" in group, len(group["params"])) for group in groups]
-
-
-SETTING = "network.optimizer"
-_FUSED_ON_CPU = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
-_SHAPE = (4, 3)
-# The third step is exact only if the whole state after two steps was saved.
-_STEPS = 3
-_OTHERS = "Choose another, such as 'adamw' or 'torch.optim.RAdam'."
 
 
 @dataclass(frozen=True)

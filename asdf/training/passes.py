@@ -50,6 +50,16 @@ _NEEDS = (
 )
 _UNSUPPORTED = "The network's code has something that torch.compile does not support."
 
+# Buffers, such as AASIST's 30 of batch norms, are sent by `World.broadcast_buffers` when a network
+# is saved or scored, not in each step. torch 2.14 renamed the option, with a warning for the old
+# name.
+_OPTIONS = inspect.signature(DistributedDataParallel).parameters
+_SENDS = "forward_sync_buffers" if "forward_sync_buffers" in _OPTIONS else "broadcast_buffers"
+_NO_BUFFERS: dict[str, Any] = {_SENDS: False}
+_COUNTER = "num_batches_tracked"
+# Searching a network's modules takes longer than the additions that it saves.
+_NORMS: WeakKeyDictionary[nn.Module, list[_BatchNorm]] = WeakKeyDictionary()
+
 
 class Compiled(nn.Module):
     """A network with a compiled forward in training, which shares modules and parameters.
@@ -157,14 +167,6 @@ def compile_errors_as_usage_errors(compiles: bool | str) -> Iterator[None]:
         ) from error
 
 
-# Buffers, such as AASIST's 30 of batch norms, are sent by `World.broadcast_buffers` when a network
-# is saved or scored, not in each step. torch 2.14 renamed the option, with a warning for the old
-# name.
-_OPTIONS = inspect.signature(DistributedDataParallel).parameters
-_SENDS = "forward_sync_buffers" if "forward_sync_buffers" in _OPTIONS else "broadcast_buffers"
-_NO_BUFFERS: dict[str, Any] = {_SENDS: False}
-
-
 def exchange_gradients(network: nn.Module, world: World) -> nn.Module:
     """Return the network with gradients averaged over the ranks, ready for its first step.
 
@@ -205,12 +207,6 @@ class _BareOrWhole(nn.Module):
             return self.network(waveforms, **inputs)
         learning = [parameter for parameter in self.parameters() if parameter.requires_grad]
         return 0.0 * torch.stack([parameter.sum() for parameter in learning]).sum()
-
-
-_COUNTER = "num_batches_tracked"
-
-# Searching a network's modules takes longer than the additions that it saves.
-_NORMS: WeakKeyDictionary[nn.Module, list[_BatchNorm]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)

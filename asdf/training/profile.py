@@ -41,6 +41,12 @@ PARTS = (DATA, FORWARD, BACKWARD, OPTIMISER, COMMUNICATION, REST)
 # Events are read when more than this many are pending, since by then most have passed.
 _MAX_PENDING = 64
 
+_NOTE = (
+    "Times include the profiler's own. Waiting for slower processes is part of the communication; "
+    "communication that overlaps with computing is not counted. Open the .json.gz in "
+    "https://ui.perfetto.dev."
+)
+
 
 class StepClock:
     """The summed time of each of `PARTS`; time between two parts is 'rest'.
@@ -107,26 +113,11 @@ class StepClock:
             self._events.popleft()
 
 
-_NOTE = (
-    "Times include the profiler's own. Waiting for slower processes is part of the communication; "
-    "communication that overlaps with computing is not counted. Open the .json.gz in "
-    "https://ui.perfetto.dev."
-)
-
-
 class Interval(NamedTuple):
     """An interval from `start` to `end`, in any unit of time."""
 
     start: float
     end: float
-
-
-class _Change(NamedTuple):
-    """The start (+1) or end (-1) of an interval of a set; sorted by time."""
-
-    time: float
-    set_number: int
-    step: int
 
 
 def length_alone(
@@ -136,20 +127,20 @@ def length_alone(
 
     The intervals of each may overlap and come in any order.
     """
+    # Times at which an interval of one of the three starts (+1) or ends (-1).
     changes = []
     for set_number, intervals in enumerate((what, without, inside)):
         for start, end in intervals:
-            changes.append(_Change(start, set_number, 1))
-            changes.append(_Change(end, set_number, -1))
+            changes += [(start, set_number, 1), (end, set_number, -1)]
     changes.sort()
     open_intervals = [0, 0, 0]
     total = 0.0
-    for change, following in pairwise(changes):
-        open_intervals[change.set_number] += change.step
+    for (moment, set_number, step), (following, _, _) in pairwise(changes):
+        open_intervals[set_number] += step
         what_count, without_count, inside_count = open_intervals
         # A count may be -1 for no time: the end of an interval of zero length sorts first.
         if what_count > 0 and without_count <= 0 and inside_count > 0:
-            total += following.time - change.time
+            total += following - moment
     return total
 
 

@@ -40,6 +40,8 @@ _PEAKS: tuple[tuple[tuple[str, ...], dict[str, float]], ...] = (
     (("T4",), {"fp16": 65.0, "fp32": 8.1}),
 )
 
+_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", None: "fp32"}
+
 
 def peak_flops(gpu: str, precision: str) -> float | None:
     """Return the peak FLOP/s of a GPU; None if it is not in the table.
@@ -55,9 +57,6 @@ def peak_flops(gpu: str, precision: str) -> float | None:
         if set(name) <= words:
             return peaks[precision] * 1e12 if precision in peaks else None
     return None
-
-
-_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16", None: "fp32"}
 
 
 def known_peak(precision: Precision, tf32: bool) -> float | None:

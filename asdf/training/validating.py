@@ -34,6 +34,10 @@ from asdf.training.profile import StepProfile
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress, position_of
 
+# Scores the validation sets with a network; all ranks call it together and get the same result,
+# None if there is nothing to validate on.
+Validate = Callable[[nn.Module, NetworkName], ValidationResult | None]
+
 
 def remove_networks(layout: Layout, settings: Sections, evaluations: list[Evaluation]) -> None:
     """Remove the networks that the settings do not retain.
@@ -101,11 +105,6 @@ def average_networks(
     write_checkpoint(path, first.with_weights(mean, files))
     LOG.info("averaged %s into %s", ", ".join(files), AVERAGE.file)
     return path
-
-
-# Scores the validation sets with a network; all ranks call it together and get the same result,
-# None if there is nothing to validate on.
-Validate = Callable[[nn.Module, NetworkName], ValidationResult | None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,16 @@ from asdf.report import gather, runs_in
 from asdf.tasks.studies.left_out import left_out_text
 from asdf.text import and_more
 
+# Settings of `computing` that the launcher determines for each run, with the option for each.
+_LAUNCHERS_SETTINGS = {
+    "gpu_ids": "--gpus",
+    "processes": "--processes-per-run",
+    "use_gpu": "--slots",
+}
+# A job's GPUs are counted from 0, whatever the config states for this machine.
+SLURM_OVERRIDES = ("computing.gpu_ids=None",)
+_SHOWN = 5
+
 
 @dataclass(frozen=True, kw_only=True)
 class ValueOptions:
@@ -168,14 +178,6 @@ def write_results(jobs: Sequence[Job], page: Path | None, table: Path | None) ->
     return True
 
 
-# Settings of `computing` that the launcher determines for each run, with the option for each.
-_LAUNCHERS_SETTINGS = {
-    "gpu_ids": "--gpus",
-    "processes": "--processes-per-run",
-    "use_gpu": "--slots",
-}
-
-
 def open_slots(gpus: str | None, count: int | None) -> Slots:
     """Return the GPUs of this machine, or slots on its CPU.
 
@@ -274,11 +276,6 @@ def plain_job(run: PlannedRun, recipe: Path) -> Job:
     job.settings = outcome_settings(run.settings.plain())
     job.modules = recipe.parent
     return job
-
-
-# A job's GPUs are counted from 0, whatever the config states for this machine.
-SLURM_OVERRIDES = ("computing.gpu_ids=None",)
-_SHOWN = 5
 
 
 def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequence[str]) -> int:

@@ -20,6 +20,9 @@ from asdf.networks.autocast import without_autocast
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss import Columns, Loss
 
+# Minimum for sin(arccos(cos)), whose slope is infinite at a cosine of 1 or -1.
+_MIN_SQUARED_SINE = 1e-9
+
 
 class CrossEntropy(Loss):
     """Cross-entropy, with `loss.label_smoothing` (Szegedy et al., CVPR 2016).
@@ -94,10 +97,6 @@ class Focal(Loss):
         # The probability of the other class, without the rounding error of 1 - p.
         others_B = logits_B2.softmax(dim=1).gather(1, (1 - labels_B).unsqueeze(1)).squeeze(1)
         return others_B**self._options.focal_gamma * entropies_B
-
-
-# Minimum for sin(arccos(cos)), whose slope is infinite at a cosine of 1 or -1.
-_MIN_SQUARED_SINE = 1e-9
 
 
 class _Cosine(Loss):

@@ -37,6 +37,9 @@ from asdf.training.passes import Passes
 from asdf.training.profile import DATA, FORWARD, StepClock
 from asdf.trials.trial_list import TrialList
 
+# A parameter of the loss, and the gradient with respect to it.
+_Slope = tuple[Tensor, Tensor]
+
 
 @dataclass(frozen=True)
 class Minibatch:
@@ -61,10 +64,6 @@ class Minibatch:
     def counted(self) -> int:
         """Number of utterances that count, which precede the fillers for batch norm."""
         return self.share.counted
-
-
-# A parameter of the loss, and the gradient with respect to it.
-_Slope = tuple[Tensor, Tensor]
 
 
 class JointPasses:
