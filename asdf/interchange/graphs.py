@@ -182,17 +182,12 @@ def _compare_batch(network: nn.Module, waveforms_BT: Tensor, graph: Forward) -> 
 
 def describe_input(network: nn.Module, samples: int | None) -> str:
     """Return a graph's inputs and outputs, in words; None: waveforms of any length."""
-    rate = describe_rate(network)
+    rate = f"{audio_of(network).sample_rate / 1000:g} kHz"
     lengths = "samples), of any length," if samples is None else f"{samples})"
     return (
         f"takes waveforms (batch, {lengths} at {rate}, gives embeddings and logits (spoof, bona "
         "fide)"
     )
-
-
-def describe_rate(network: nn.Module) -> str:
-    """Return the sampling rate that a network hears, such as '16 kHz'."""
-    return f"{audio_of(network).sample_rate / 1000:g} kHz"
 
 
 def export_error(network: nn.Module, layout: str, error: Exception) -> GraphError:

@@ -52,6 +52,7 @@ from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
 
 MASK_EMBEDDING = "masked_spec_embed"
+_UNKNOWN = object()
 # Layers of pretraining, and those after the encoder in fine-tuned networks.
 _NOT_USED = re.compile(
     rf"(?:.*\.)?{MASK_EMBEDDING}$|(quantizer|project_q|project_hid|lm_head|classifier|projector|adapter"
@@ -202,9 +203,6 @@ def find_renamings(model: Any) -> list[Any]:
     # Rules that compute, for example to join experts in one tensor, do not apply to audio encoders.
     rules = get_model_conversion_mapping(model)
     return [rule for rule in rules if isinstance(rule, WeightRenaming)]
-
-
-_UNKNOWN = object()
 
 
 def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Module:

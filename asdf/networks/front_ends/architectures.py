@@ -218,12 +218,9 @@ def needed_samples(layers: ConvLayers, outputs: int) -> int:
     return outputs
 
 
-def _pre_norm(
-    dimension: int, layers: int, heads: int, channels: int = 512, **sizes: Any
-) -> Architecture:
-    feed_forward = sizes.pop("feed_forward", 4 * dimension)
+def _pre_norm(dimension: int, layers: int, heads: int) -> Architecture:
     return Architecture(
-        stem(channels), "layer_norm", True, dimension, layers, heads, feed_forward, True, **sizes
+        stem(512), "layer_norm", True, dimension, layers, heads, 4 * dimension, True
     )
 
 

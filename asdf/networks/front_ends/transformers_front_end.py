@@ -340,15 +340,14 @@ def _unused_names(outline: Outline, layers: int) -> set[str]:
     model = outline.model
     states: list[Tensor] = []
 
-    def take_input(layer: nn.Module, args: Any, kwargs: Any) -> None:
-        states.append(first_tensor((*args, *kwargs.values())))
-
-    def take_output(layer: nn.Module, args: Any, output: Any) -> None:
-        states.append(first_tensor(output))
+    def record(layer: nn.Module, args: Any, kwargs: Any, output: Any = None) -> None:
+        # A layer's output, or before the first layer its input.
+        value = (*args, *kwargs.values()) if output is None else output
+        states.append(first_tensor(value))
 
     modules: Any = model.get_submodule(outline.layers)
-    handles = [modules[0].register_forward_pre_hook(take_input, with_kwargs=True)]
-    handles.extend(layer.register_forward_hook(take_output) for layer in modules)
+    handles = [modules[0].register_forward_pre_hook(record, with_kwargs=True)]
+    handles += [layer.register_forward_hook(record, with_kwargs=True) for layer in modules]
     waveforms_BT = torch.empty(2, 16000, device="meta")
     # The network may be built without gradients, which this finds unused parameters by.
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
