@@ -131,16 +131,10 @@ class _Trees(NamedTuple):
         return self.base + float(leaves.sum())
 
 
-def trees_content() -> dict[str, Any]:
-    """Return the trees as plain values: rows of nodes, with threshold, base and depth."""
-    path = files("asdf.audio") / "speech_check.json"
-    content: dict[str, Any] = json.loads(path.read_text())
-    return content
-
-
 @cache
 def _trees() -> _Trees:
-    content = trees_content()
+    # Rows of nodes, with threshold, base and depth.
+    content = json.loads((files("asdf.audio") / "speech_check.json").read_text())
     arrays: dict[str, Any] = {}
     for name in ("feature", "left", "right"):
         arrays[name] = np.array(content[name], np.int64)

@@ -54,11 +54,18 @@ def read_list(
     """
     first, lines = peek(_list_lines(path))
     if is_trials_file(first):
-        return _named(parse_table(lines, path), name, folder)
-    if columns is None and is_csv_list(first):
-        return _named(parse_protocol(lines, path), name, folder)
-    if columns is not None or (is_any_table(first) and not unlabelled):
-        return _named(parse_any_table(lines, path, columns), name, folder)
+        trials = parse_table(lines, path)
+    elif columns is None and is_csv_list(first):
+        trials = parse_protocol(lines, path)
+    elif columns is not None or (is_any_table(first) and not unlabelled):
+        trials = parse_any_table(lines, path, columns)
+    else:
+        trials = _parse_lines(lines, path, unlabelled)
+    return replace(trials, name=name, folder=folder)
+
+
+def _parse_lines(lines: NumberedLines, path: Path, unlabelled: bool) -> TrialList:
+    """Read lines of ASDF's format."""
     collector = TrialCollector(path)
     for number, line in lines:
         text = line.strip()
@@ -77,11 +84,7 @@ def read_list(
                 "a corpus with unlabelled=True, which some training steps take."
             )
         collector.add(number, utterance.strip(), int(label))
-    return replace(collector.trials(), name=name, folder=folder)
-
-
-def _named(trials: TrialList, name: str, folder: Path) -> TrialList:
-    return replace(trials, name=name, folder=folder)
+    return collector.trials()
 
 
 def is_any_table(first_line: str) -> bool:
