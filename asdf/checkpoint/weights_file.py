@@ -42,6 +42,30 @@ MAX_JSON_BYTES = 20_000_000
 MAX_BITS = 1024
 """Maximum size of an integer in bits: 308 decimal digits, as for the largest float."""
 
+OUR_KEY = "model_state_dict"
+"""Key of the weights in ASDF's files, including those of the original."""
+
+STATE_KEYS = ("model", "network", "state_dict", OUR_KEY, "model_state")
+"""Keys of the weights in files of other programs, in the order of the search."""
+
+READABLE = (
+    "Front ends are read from fairseq checkpoints, folders of Hugging Face (wav2vec 2.0, HuBERT, "
+    "WavLM), state dicts of torchaudio's wav2vec 2.0 and WavLM networks, and published detectors; "
+    "`python -m asdf import --help` lists these detectors"
+)
+MAX_SHARED = 4
+"""Maximum ratio of the layers' total size to the stored size, since layers may share values."""
+
+_DATA_PARALLEL = "module."
+_NAMES_SHOWN = 8
+
+# torch's message about an unknown type or function.
+_GLOBAL = re.compile(r"GLOBAL (.*?) (?:was not an allowed|whose module)", re.DOTALL)
+# Beginnings of torch's advice on executing the file.
+_ADVICE = ("Weights only load failed", "Check the doc")
+# Of numpy's numbers; neither 'O', which is any object, nor 'S' and 'V', which have any size.
+_KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+
 
 def check_plain(content: Any, file_size: int = 0) -> None:
     """Refuse values that are too many, too long, too large or too deeply nested.
@@ -108,24 +132,6 @@ def read_json(path: Path) -> dict[str, Any]:
             f"{path} is damaged or not JSON: {error}. Copy or download it again."
         ) from error
     return content
-
-
-OUR_KEY = "model_state_dict"
-"""Key of the weights in ASDF's files, including those of the original."""
-
-STATE_KEYS = ("model", "network", "state_dict", OUR_KEY, "model_state")
-"""Keys of the weights in files of other programs, in the order of the search."""
-
-READABLE = (
-    "Front ends are read from fairseq checkpoints, folders of Hugging Face (wav2vec 2.0, HuBERT, "
-    "WavLM), state dicts of torchaudio's wav2vec 2.0 and WavLM networks, and published detectors; "
-    "`python -m asdf import --help` lists these detectors"
-)
-MAX_SHARED = 4
-"""Maximum ratio of the layers' total size to the stored size, since layers may share values."""
-
-_DATA_PARALLEL = "module."
-_NAMES_SHOWN = 8
 
 
 def nested_key(content: Mapping[str, Any]) -> str | None:
@@ -199,14 +205,6 @@ def check_tensors(state: Mapping[str, Tensor], path: str | Path) -> None:
             f"weights file {path} is refused: its tensors claim {claimed:,} bytes, and it holds "
             f"{held:,}. It is damaged or malicious."
         )
-
-
-# torch's message about an unknown type or function.
-_GLOBAL = re.compile(r"GLOBAL (.*?) (?:was not an allowed|whose module)", re.DOTALL)
-# Beginnings of torch's advice on executing the file.
-_ADVICE = ("Weights only load failed", "Check the doc")
-# Of numpy's numbers; neither 'O', which is any object, nor 'S' and 'V', which have any size.
-_KINDS = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 
 
 class NumberType:

@@ -48,6 +48,12 @@ _SHOWN = 8
 _MEGABYTE = 1_000_000
 _MAIN = "main"
 
+SHARD = ".parquet"
+CONVERTED = "refs/convert/parquet"
+"""Revision with the hub's own conversion of public data sets to parquet."""
+
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Contents:
@@ -332,13 +338,6 @@ def push_folder(folder: Path, name: HubName, private: bool, message: str) -> Pus
             repo_id=name.repository, folder_path=folder, revision=branch, commit_message=message
         )
     return Pushed(HubName(name.repository, commit.oid), str(commit.commit_url))
-
-
-SHARD = ".parquet"
-CONVERTED = "refs/convert/parquet"
-"""Revision with the hub's own conversion of public data sets to parquet."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
