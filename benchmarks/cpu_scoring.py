@@ -59,10 +59,7 @@ def _beside_onnx(name: str, settings: Sections, rounds: int) -> Iterator[Row]:
     scorer = _make_scorer(network, settings, "fp32")
     score = partial(_score, scorer, waveforms_1T)
     difference = float((score() - plain_12[:, 1]).abs().max())
-    ways: dict[str, Callable[[], object]] = {
-        "asdf": score,
-        "onnx": lambda: session(waveforms_1T),
-    }
+    ways: dict[str, Callable[[], object]] = {"asdf": score, "onnx": lambda: session(waveforms_1T)}
     times = in_turns(ways, rounds, warm_up=2, clock=time.process_time)
     threads = torch.get_num_threads()
     note = f"threads: {threads}; ASDF's scores differ from the plain network's by {difference:.1e}"

@@ -75,9 +75,7 @@ class AsdfSteps:
         size, whole = len(labels), len(labels) * world.size
         names = [str(index) for index in range(whole)]
         utterances = TrialList(
-            names,
-            np.tile(labels.cpu().numpy(), world.size).astype(np.int8),
-            name="benchmark",
+            names, np.tile(labels.cpu().numpy(), world.size).astype(np.int8), name="benchmark"
         )
         self._step = Step(network.train(), utterances, settings, world)
         local = np.arange(size) + size * world.rank

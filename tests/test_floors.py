@@ -60,15 +60,7 @@ FLOOR = {room: number for number, room in enumerate(ROOMS)}
 # What the package itself offers of the rooms, each of which stands below it.
 OFFERED = {f"asdf.{name}" for name in asdf.__all__} - {"asdf.__version__"}
 # Services that may stay shut: the others know their doors (`__init__`) alone.
-ANNEXES = {
-    "corpora",
-    "demo",
-    "doctor",
-    "hub",
-    "launcher",
-    "report",
-    "shipped",
-}
+ANNEXES = {"corpora", "demo", "doctor", "hub", "launcher", "report", "shipped"}
 DOORS = {*(f"asdf.{room}" for room in ANNEXES), "asdf.report.plots"}
 # Rooms that other programs may use without torch; and all on the way to --list and --explain.
 NUMPY_ONLY = {

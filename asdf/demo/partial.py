@@ -66,9 +66,7 @@ PARTIAL_SETS = (
 
 
 def make_partial_demo(
-    folder: Path,
-    seed: int = 0,
-    sets: tuple[PartialSet, ...] = PARTIAL_SETS,
+    folder: Path, seed: int = 0, sets: tuple[PartialSet, ...] = PARTIAL_SETS
 ) -> None:
     """Make the partially spoofed recordings of the demo corpus in `folder`, unless they exist.
 
@@ -134,9 +132,7 @@ def _draw_recordings(partial_set: PartialSet, rng: Generator) -> list[Rendering]
 
 
 def _speak_in_parts(
-    recording: Rendering,
-    key: tuple[int, int],
-    rng: Generator,
+    recording: Rendering, key: tuple[int, int], rng: Generator
 ) -> tuple[Array, tuple[Segment, ...]]:
     """Return the sound before the recorder, (samples,), and its spoofed parts."""
     speaker = draw_speaker(default_rng([*key, recording.speaker]))

@@ -154,8 +154,4 @@ def _kind_of(name: str) -> str:
     return "element by element, and others"
 
 
-CHECKS: dict[str, Check] = {
-    "ceilings": ceilings,
-    "attention": attention,
-    "kinds": kinds,
-}
+CHECKS: dict[str, Check] = {"ceilings": ceilings, "attention": attention, "kinds": kinds}

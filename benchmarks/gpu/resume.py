@@ -104,8 +104,4 @@ def _same_bits(first: torch.Tensor, other: torch.Tensor) -> bool:
     return first.dtype == other.dtype and first.numpy().tobytes() == other.numpy().tobytes()
 
 
-CHECKS: dict[str, Check] = {
-    "as it is": as_it_is,
-    "deterministic": deterministic,
-    "cost": cost,
-}
+CHECKS: dict[str, Check] = {"as it is": as_it_is, "deterministic": deterministic, "cost": cost}

@@ -13,10 +13,7 @@ from tests.documents.blocks import SETTING, SHELL, blocks_of
 from tests.documents.test_run import PAGES, name_of
 from tests.sources import FILES, is_command
 
-MODULES = [
-    *sorted((ROOT / "asdf").rglob("*.py")),
-    *sorted((ROOT / "recipes").rglob("run.py")),
-]
+MODULES = [*sorted((ROOT / "asdf").rglob("*.py")), *sorted((ROOT / "recipes").rglob("run.py"))]
 # Two spaces set an explanation apart; within quotes they may be part of an argument.
 EXPLAINED = re.compile(r"""[^\s'"]\s{2,}(?!#)\S""")
 # A line by itself is either an example, or goes on where one ended with a backslash.

@@ -112,10 +112,7 @@ class Workspace:
         process = subprocess.run(
             ["bash", "-o", "pipefail", "-c", f"{command}\nstatus=$?; wait; exit $status"],
             cwd=folder or self.current,
-            env={
-                **os.environ,
-                "PATH": f"{self.python.parent}:{os.environ['PATH']}",
-            },
+            env={**os.environ, "PATH": f"{self.python.parent}:{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

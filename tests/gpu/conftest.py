@@ -54,13 +54,7 @@ def run_module(
 ) -> Outcome:
     """Run `tests.gpu.<module>`, by torchrun where it is to be several processes."""
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    command = [
-        python,
-        *(launcher if processes > 1 else []),
-        "-m",
-        f"tests.gpu.{module}",
-        *words,
-    ]
+    command = [python, *(launcher if processes > 1 else []), "-m", f"tests.gpu.{module}", *words]
     done = subprocess.run(
         command,
         stdout=subprocess.PIPE,

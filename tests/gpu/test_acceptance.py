@@ -31,15 +31,7 @@ def acceptance(null_gpu, warm, tmp_path):
     """Run groups in a small size; the lines of each by what they are about."""
 
     def run(groups: list[str]) -> tuple[int, dict[str, dict[str, dict]]]:
-        words = [
-            "--quick",
-            "--patience",
-            "20",
-            "--output",
-            str(tmp_path),
-            "--only",
-            *groups,
-        ]
+        words = ["--quick", "--patience", "20", "--output", str(tmp_path), "--only", *groups]
         done = subprocess.run(
             [warm(), "-m", "benchmarks", "gpu", *words],
             cwd=ROOT,

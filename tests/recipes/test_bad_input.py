@@ -91,10 +91,7 @@ def test_missing_lists_are_all_named(own):
     [
         (lambda lines: [], "train_list.txt: no trials found. Was it copied completely?"),
         (lambda lines: [*lines[:4], lines[4][:-1] + "2"], "train_list.txt, line 5: 'LA/"),
-        (
-            lambda lines: [*lines, lines[1]],
-            "is already in line 2 (1 line repeats an utterance)",
-        ),
+        (lambda lines: [*lines, lines[1]], "is already in line 2 (1 line repeats an utterance)"),
         (
             lambda lines: [line for line in lines if line.endswith("0")],
             "none of them bona fide: training needs both",

@@ -19,10 +19,7 @@ back_end.back_end_class = 'asp'
 network.max_epochs = 1
 recipe.selected_epochs = ('best',)
 """
-FOLDS = {
-    "attack_A01_A02-fold1of2": ("A01", "A02"),
-    "attack_A03-fold2of2": ("A03",),
-}
+FOLDS = {"attack_A01_A02-fold1of2": ("A01", "A02"), "attack_A03-fold2of2": ("A03",)}
 
 
 def eers_of(system, values) -> dict[str, float]:

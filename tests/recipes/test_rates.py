@@ -123,10 +123,7 @@ def test_a_killed_run_ends_as_one_never_killed(shown, kill, processes):
             "audio.sample_rate = 44100: AASIST supports only 16,000 Hz",
         ),
         ("audio.channels=all", "audio.channels = 'all': Singing takes one channel"),
-        (
-            "vocoding.vocoders=('griffin_lim',)",
-            "requires 16 kHz and contradicts audio.sample_rate",
-        ),
+        ("vocoding.vocoders=('griffin_lim',)", "requires 16 kHz and contradicts audio.sample_rate"),
         ("localisation.enabled=True", "requires 16 kHz and contradicts audio.sample_rate"),
         (
             "augmentation.chain=('codec',) augmentation.codecs=('mp3',)",

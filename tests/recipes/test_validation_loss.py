@@ -40,10 +40,7 @@ class Failing(CrossEntropy):
         return super().per_utterance(*arguments)
 """
 OPTIONS = ("debug", f"network.class_weights={WEIGHTS}", "network.max_epochs=2")
-SSL = (
-    "network.network_class=asdf.networks.SSL_ASP",
-    "front_end.architecture=tiny",
-)
+SSL = ("network.network_class=asdf.networks.SSL_ASP", "front_end.architecture=tiny")
 
 
 @pytest.fixture

@@ -188,11 +188,7 @@ def test_lumi_runs_python_in_its_container(lab, stub, tmp_path):
     programs.mkdir()
     (programs / "singularity").write_text('#!/bin/sh\necho "$1 $2 $3"\nshift 2\nexec "$@"\n')
     (programs / "singularity").chmod(0o755)
-    variables = {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "ASDF_CONTAINER": str(image),
-        **stub,
-    }
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "ASDF_CONTAINER": str(image), **stub}
     options = ["--partition=gpu", "--gpus-per-node=1"]
     job = lab.submit("lumi_gpu_test.sh", options, "net", **variables)
     venv = {"ASDF_VENV": str(Path(sys.prefix))}

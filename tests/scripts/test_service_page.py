@@ -699,10 +699,7 @@ def test_what_is_no_speech_is_not_judged(browser, network, tmp_path):
 @pytest.mark.parametrize(
     ("llr", "words"),
     [
-        (
-            np.log(10),
-            "is about 10 times as common in genuine speech as in spoofed speech",
-        ),
+        (np.log(10), "is about 10 times as common in genuine speech as in spoofed speech"),
         (-np.log(20), "is about 20 times as common in spoofed speech as in genuine speech"),
         (12, "more than 1,000 times as common in genuine speech"),
         (12, "recordings like its calibration set"),

@@ -74,12 +74,7 @@ def run(words, cwd, shell='"$@"', **environment):
     )
 
 
-@pytest.mark.slow_but(
-    "help",
-    "list of a corpus",
-    "evaluate",
-    "help of a recipe",
-)
+@pytest.mark.slow_but("help", "list of a corpus", "evaluate", "help of a recipe")
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_behind_stdout_is_one_message(folder, name):

@@ -30,13 +30,7 @@ from asdf.extras.audit.detectors import (
     score_feature,
     separate,
 )
-from asdf.extras.audit.features import (
-    ALL_TOGETHER,
-    FEATURES,
-    NOT_FEATURES,
-    Feature,
-    column_feature,
-)
+from asdf.extras.audit.features import ALL_TOGETHER, FEATURES, NOT_FEATURES, Feature, column_feature
 from asdf.extras.audit.measuring import Measured, same_recordings
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.intervals import holm

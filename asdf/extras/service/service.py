@@ -163,11 +163,7 @@ class Service:
             in_samples(*question.window, self.detector.window_samples)
 
     async def answer(
-        self,
-        upload: Upload,
-        question: Question,
-        gone: asyncio.Future[None],
-        slot: Slot,
+        self, upload: Upload, question: Question, gone: asyncio.Future[None], slot: Slot
     ) -> dict[str, Any]:
         """Return the document on a recording.
 

@@ -453,11 +453,7 @@ def hf_dataset(folder: Path, *, inside: bool, names: Sequence[str]) -> Any:
         path.write_bytes(encoded(number, "wav"))
         content = path.read_bytes() if inside else None
         audio.append({"bytes": content, "path": path.name if inside else str(path)})
-    columns = {
-        "audio": audio,
-        "label": [names.index(label) for label in LABELS],
-        "attack": ATTACKS,
-    }
+    columns = {"audio": audio, "label": [names.index(label) for label in LABELS], "attack": ATTACKS}
     features = {
         "audio": {"bytes": datasets.Value("binary"), "path": datasets.Value("string")},
         "label": datasets.ClassLabel(names=list(names)),

@@ -46,11 +46,7 @@ _SIZES: dict[str, Any] = {
     "attn_implementation": "eager",
 }
 _LITERAL: dict[str, Any] = {
-    "conv_layers": (
-        (CHANNELS, 10, 5),
-        *[(CHANNELS, 3, 2)] * 4,
-        *[(CHANNELS, 2, 2)] * 2,
-    ),
+    "conv_layers": ((CHANNELS, 10, 5), *[(CHANNELS, 3, 2)] * 4, *[(CHANNELS, 2, 2)] * 2),
     "dimension": DIMENSION,
     "layers": 2,
     "heads": 4,

@@ -330,9 +330,7 @@ def test_a_damaged_file_is_one_message(change, said, run, tmp_path):
 
 
 def test_a_header_that_claims_more_than_the_file_holds_is_refused(run, tmp_path):
-    header = {
-        f"{PREFIX}mask_emb": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]},
-    }
+    header = {f"{PREFIX}mask_emb": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}
     text = json.dumps(header).encode()
     path = tmp_path / "model.safetensors"
     path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(64))

@@ -73,10 +73,7 @@ def test_powers_are_the_sums_of_the_paper(offset_hz, waveforms):
             frequency = frequencies[tone]
             length = quality * 16000 / (frequency + offset_hz)
             expected = power_of_paper(
-                waveforms[1].double().numpy(),
-                frame * 400 + model.window // 2,
-                frequency,
-                length,
+                waveforms[1].double().numpy(), frame * 400 + model.window // 2, frequency, length
             )
             assert features[1, frame, tone] == pytest.approx(np.log(expected), abs=2e-4)
 

@@ -96,11 +96,7 @@ def test_a_fine_tuned_folder_is_read_without_its_head(tmp_path):
         ({"depth": "x"}, {}, "is invalid"),
         ({"depth": 90000}, {}, "states 90,000 layers of 16 and 24 values, but its weights have 3"),
         ({"mlp_ratio": 2.0}, {}, r"16 and 32 values, .* the first of \(24, 16\)"),
-        (
-            {},
-            {"model.pre_norm.weight": torch.zeros(2)},
-            r"1 of another shape: pre_norm\.weight",
-        ),
+        ({}, {"model.pre_norm.weight": torch.zeros(2)}, r"1 of another shape: pre_norm\.weight"),
         ({}, {"model.decoder": torch.zeros(2)}, "1 unknown to the network: decoder"),
         ({}, {POSITIONS: torch.zeros(1, 96, 16)}, "have positions other than EAT's sines"),
     ],

@@ -301,11 +301,7 @@ def test_a_checkpoint_of_asdf_leaves_its_training_behind(run, tmp_path):
     settings.front_end.architecture, settings.front_end.layer = "tiny", "weighted"
     network = SSL_AASIST(settings)
     checkpoint = NetworkFile.from_network(
-        network,
-        settings,
-        optimiser_state={},
-        progress={"step": 3},
-        calibration={"scale": 1.0},
+        network, settings, optimiser_state={}, progress={"step": 3}, calibration={"scale": 1.0}
     )
     write_network_file(tmp_path / "epoch.1.pt", checkpoint)
     status, said, _ = run("import", tmp_path / "epoch.1.pt", tmp_path / "net.pt")

@@ -454,10 +454,7 @@ def test_other_outputs_are_refused(name, tmp_path):
 def test_wavlm_and_masks_go_in_and_out(tmp_path):
     """WavLM's own checkpoint has other names than fairseq's, and projections apart."""
     wavlm = replace(ENCODER, relative_positions=(8, 20))
-    settings = {
-        "front_end.architecture": wavlm.to_text(),
-        "front_end.time_mask_proportion": 0.1,
-    }
+    settings = {"front_end.architecture": wavlm.to_text(), "front_end.time_mask_proportion": 0.1}
     prefix = "frontend.upstream.upstream.model."
     state = {}
     for name, tensor in file_of("wedefense_mhfa").items():

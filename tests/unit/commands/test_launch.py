@@ -51,10 +51,7 @@ def launch(recipe, capsys, *words):
         ),
         (("debug", "--slots", "0"), "--slots 0: give at least 1"),
         (("network.max_epochs=1",), "no config is given"),
-        (
-            ("debug", "--sweep", "computing.processes=1,2"),
-            "Use --processes-per-run",
-        ),
+        (("debug", "--sweep", "computing.processes=1,2"), "Use --processes-per-run"),
         (("debug", "no?uch*"), "matches 'no?uch*'"),
         (
             ("debug", "--seeds", "0-1", "--sweep", "recipe.seed=2,3"),

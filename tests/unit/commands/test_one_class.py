@@ -98,10 +98,7 @@ def test_false_alarms_of_genuine_calls(files, capsys):
     ("options", "message"),
     [
         (["spoofs.txt"], "none of the 4 trials is bona fide.*--threshold-from.*--threshold X"),
-        (
-            ["calls.txt", "dev.txt", "--threshold", "0"],
-            "dev has trials of both classes",
-        ),
+        (["calls.txt", "dev.txt", "--threshold", "0"], "dev has trials of both classes"),
         (["calls.txt", "--threshold", "0", "--plot", "x.png"], "--plot: trials of both"),
         (["calls.txt", "--threshold", "0", "-o", "x.csv"], "--csv: trials of both"),
     ],

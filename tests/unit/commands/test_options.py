@@ -161,13 +161,7 @@ def test_an_output_has_to_be_named() -> None:
 
 
 def test_groups_are_what_one_wants_to_do() -> None:
-    assert list(GROUPS) == [
-        "start",
-        "judge recordings",
-        "train",
-        "measure",
-        "exchange",
-    ]
+    assert list(GROUPS) == ["start", "judge recordings", "train", "measure", "exchange"]
     assert "localise" not in COMMANDS
 
 

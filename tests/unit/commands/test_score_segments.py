@@ -15,13 +15,7 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.commands.score_files import frames_as_windows, svg_plot
 from asdf.commands.score_results import Results
 from asdf.networks import build_network
-from asdf.segments import (
-    Timed,
-    read_frame_scores,
-    read_rttm,
-    segments_from_scores,
-    write_rttm,
-)
+from asdf.segments import Timed, read_frame_scores, read_rttm, segments_from_scores, write_rttm
 from asdf.settings.sections import Sections
 from asdf.tasks.localisation.frame_scores import FrameScores
 from tests.unit.conftest import sound, write_small_network

@@ -70,11 +70,7 @@ COLUMNS = {
     },
     "librisevoc": {"attack": "- parallel_wave_gan", "speaker": "27 3526", "language": "en en"},
     "sonar": {"attack": "AudioGen VALLE -"},
-    "codecfake-wu": {
-        "attack": "dac_16k encodec_24khz",
-        "speaker": "s5 p272",
-        "language": "en en",
-    },
+    "codecfake-wu": {"attack": "dac_16k encodec_24khz", "speaker": "s5 p272", "language": "en en"},
     "fakeavceleb:real-video": {
         "video": "Real Real",
         "race": "African African",

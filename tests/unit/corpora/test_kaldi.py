@@ -40,11 +40,7 @@ def test_paths_in_the_folder_and_outside_of_it(lay: Lay, read: Read, tmp_path: P
 @pytest.mark.parametrize(
     ("scp", "labels", "message"),
     [
-        (
-            "a flac -c -d a.flac |\n",
-            "a spoof\n",
-            "line 1: 'flac -c -d a.flac |' is a command",
-        ),
+        ("a flac -c -d a.flac |\n", "a spoof\n", "line 1: 'flac -c -d a.flac |' is a command"),
         ("a\n", "a spoof\n", "wav.scp, line 1: expected 'UTTERANCE VALUE', found 'a'."),
         ("a x\na y\n", "a spoof\n", "wav.scp, line 2: a is in the file twice: remove one"),
         ("a x\n", "b spoof\n", "utt2lab: b is not in wav.scp."),

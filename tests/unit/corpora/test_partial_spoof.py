@@ -23,10 +23,7 @@ SPEAKER CON_D_0000001 1 0.0 1.25 <NA> <NA> spoof <NA> <NA>
 SPEAKER LA_D_1000265 1 0.0 1.0 <NA> <NA> bonafide <NA> <NA>
 """
 FILE = "protocols/PartialSpoof_LA_cm_protocols/PartialSpoof.LA.cm.dev.trl.txt"
-RECORDINGS = [
-    *("CON_D_0000000.wav", "CON_D_0000001.wav", "LA_D_1000265.wav"),
-    "._LA_D_1000265.wav",
-]
+RECORDINGS = [*("CON_D_0000000.wav", "CON_D_0000001.wav", "LA_D_1000265.wav"), "._LA_D_1000265.wav"]
 
 
 def audio(home: str) -> str:

@@ -76,10 +76,7 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
             "there is no corpus 'asvspoof21-la-evl'. Did you mean 'asvspoof21-la-eval'?",
         ),
         ("wave-fake", "there is no corpus 'wave-fake'. Did you mean 'wavefake'?"),
-        (
-            "AT-ADD",
-            "there is no corpus 'AT-ADD'. Did you mean 'at-add-track1' or 'at-add-track2'?",
-        ),
+        ("AT-ADD", "there is no corpus 'AT-ADD'. Did you mean 'at-add-track1' or 'at-add-track2'?"),
     ],
 )
 def test_a_mistake_in_a_name_is_answered_with_known_names(name: str, message: str) -> None:

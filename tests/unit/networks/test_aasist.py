@@ -99,11 +99,7 @@ def test_filters_are_windowed_band_passes_on_the_mel_scale():
     # The first is a low-pass, the last a high-pass filter.
     for band in range(1, 69):
         expected = scipy.signal.firwin(
-            129,
-            edges_hz[band : band + 2],
-            pass_zero=False,
-            scale=False,
-            fs=16000,
+            129, edges_hz[band : band + 2], pass_zero=False, scale=False, fs=16000
         )
         np.testing.assert_allclose(filters[band], expected, atol=1e-12)
 

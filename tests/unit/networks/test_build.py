@@ -85,8 +85,7 @@ def test_a_class_that_is_no_network_is_not_run(user_file, tiny, tmp_path):
     )
     user_file(text, tiny, "Plain")
     with pytest.raises(
-        UsageError,
-        match=r"Plain .* but a class derived from torch\.nn\S+Module is required",
+        UsageError, match=r"Plain .* but a class derived from torch\.nn\S+Module is required"
     ):
         build_network(tiny, tmp_path)
     assert not trace.exists()

@@ -55,10 +55,7 @@ def test_a_network_is_called_through_distributed_data_parallel(tmp_path):
 
 def test_short_waveforms_are_repeated_from_their_start():
     short = torch.tensor([[1, 2, 3], [4, 5, 6]])
-    assert repeat_short(short, 5).tolist() == [
-        [1, 2, 3, 1, 2],
-        [4, 5, 6, 4, 5],
-    ]
+    assert repeat_short(short, 5).tolist() == [[1, 2, 3, 1, 2], [4, 5, 6, 4, 5]]
     long = torch.ones(2, 5)
     assert repeat_short(long, 5) is long
 

@@ -13,12 +13,7 @@ from asdf.networks.back_ends.graph_attention import (
     _project_edges,
 )
 from asdf.networks.back_ends.graph_back_end import ResidualBlock, order_one_channel
-from asdf.networks.functions import (
-    LearningSELU,
-    LearningTanh,
-    learns_on_cpu,
-    softmax_mean,
-)
+from asdf.networks.functions import LearningSELU, LearningTanh, learns_on_cpu, softmax_mean
 
 
 def draw(*sizes: int) -> torch.Tensor:

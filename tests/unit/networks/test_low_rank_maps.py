@@ -35,10 +35,7 @@ def updated_names(network: nn.Module) -> set[str]:
     ("targets", "maps"),
     [
         (("attention",), [f"attention.{name}" for name in ATTENTION]),
-        (
-            ("feed_forward",),
-            ["feed_forward.intermediate_dense", "feed_forward.output_dense"],
-        ),
+        (("feed_forward",), ["feed_forward.intermediate_dense", "feed_forward.output_dense"]),
         (("*.q_proj", "*.v_proj"), ["attention.q_proj", "attention.v_proj"]),
     ],
 )

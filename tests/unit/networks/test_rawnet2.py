@@ -7,11 +7,7 @@ import torch
 
 from asdf.networks import RawNet2, build_network, scoring_length
 from asdf.settings.sections import Sections
-from tests.unit.networks.inspection import (
-    count_parameters,
-    frozen_names,
-    names_without_gradient,
-)
+from tests.unit.networks.inspection import count_parameters, frozen_names, names_without_gradient
 from tests.unit.networks.official import load_drawn, official_case
 
 FIRST_NORMS = []

@@ -199,8 +199,7 @@ def test_networks_that_cannot_be_split_are_refused(tiny):
         check_split(AASIST_L)
     for kind, method in ((Whole, "forward"), (Louder, "front_end_features")):
         with pytest.raises(
-            UsageError,
-            match=rf"{kind.__name__} overrides {method}, which training on cached",
+            UsageError, match=rf"{kind.__name__} overrides {method}, which training on cached"
         ):
             check_split(kind)
 

@@ -34,12 +34,7 @@ def test_published_layout_scores_as_the_published_code_does(
     network = build_pretrained(tiny)
     left_out = load_detector_weights(network, tmp_path / "published.pth")
     modules = {name.split(".")[2] for name in left_out}
-    assert modules == {
-        "mask_emb",
-        "quantizer",
-        "project_q",
-        "final_proj",
-    }
+    assert modules == {"mask_emb", "quantizer", "project_q", "final_proj"}
     expected = recorded("ssl_aasist.npz")
     with torch.no_grad():
         embeddings, logits = network.eval()(expected["waveforms"])

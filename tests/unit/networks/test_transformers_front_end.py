@@ -39,9 +39,7 @@ def detector(
     sections = Sections()
     sections.network.network_class = f"asdf.networks.{network}"
     sections.front_end = FrontEnd(
-        front_end_class="transformers",
-        architecture=text or config_text(model_type),
-        **settings,
+        front_end_class="transformers", architecture=text or config_text(model_type), **settings
     )
     sections.back_end.sls_samples = 8000
     torch.manual_seed(0)

@@ -22,11 +22,7 @@ def make_small() -> Wav2Vec2Model:
 
 def make_attention(buckets: int, distance: int) -> WavLMSelfAttention:
     return WavLMSelfAttention(
-        8,
-        2,
-        has_relative_attention_bias=True,
-        num_buckets=buckets,
-        max_distance=distance,
+        8, 2, has_relative_attention_bias=True, num_buckets=buckets, max_distance=distance
     )
 
 

@@ -31,10 +31,7 @@ def test_attacks_are_taken_in_turn_and_speakers_so_that_folds_are_even():
         Fold("attack", ("A01", "A02"), ("c", "e"), 1, 2),
         Fold("attack", ("A03", "A10"), ("a", "b", "d"), 2, 2),
     ]
-    assert [fold.name for fold in folds] == [
-        "attack_A01_A02-fold1of2",
-        "attack_A03_A10-fold2of2",
-    ]
+    assert [fold.name for fold in folds] == ["attack_A01_A02-fold1of2", "attack_A03_A10-fold2of2"]
     # The last fold has what is left, and several training sets are one.
     more = speech({"f": 9, "a": 1}, ["A11"], "more")
     folds = divide_into_folds([train, more], FoldRequest("attack", 2))

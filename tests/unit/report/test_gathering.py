@@ -21,10 +21,7 @@ def test_numbers_are_those_of_evaluate(tmp_path):
     assert [
         (measured.system, measured.network, measured.summary.set)
         for measured in gathered.measurements
-    ] == [
-        ("net", "epoch.2", "dev"),
-        ("net", "epoch.2", "eval"),
-    ]
+    ] == [("net", "epoch.2", "dev"), ("net", "epoch.2", "eval")]
     for measured in gathered.measurements:
         result = evaluate(read_scores(run / "scores" / "epoch.2" / f"{measured.summary.set}.txt"))
         assert measured.summary.result == result

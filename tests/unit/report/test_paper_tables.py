@@ -47,11 +47,7 @@ def test_the_command_writes_a_row_per_configuration(folders, tmp_path, capsys):
     assert head == ["System", "Seeds", "eval"]
     eers = 100 * np.array(list(map(eer_of, folders)))
     mean, deviation = eers[:3].mean(), eers[:3].std(ddof=1)
-    assert good == [
-        "good\\_net-seed*",
-        "3",
-        f"\\textbf{{{mean:.2f}}} $\\pm$ {deviation:.2f}",
-    ]
+    assert good == ["good\\_net-seed*", "3", f"\\textbf{{{mean:.2f}}} $\\pm$ {deviation:.2f}"]
     assert bad[2] == f"{eers[3:].mean():.2f} $\\pm$ {eers[3:].std(ddof=1):.2f}"
     assert latex.startswith("% \\usepackage{booktabs}\n")
     for word in ("toprule", "midrule", "bottomrule"):

@@ -106,9 +106,7 @@ def test_threads_get_the_scores_that_one_gets(network_file: Path) -> None:
         assert [result.score for result in results] == many
 
 
-def test_threads_that_computed_before_compute_with_the_detectors_number(
-    network_file: Path,
-) -> None:
+def test_threads_that_computed_before_compute_with_the_detectors_number(network_file: Path) -> None:
     """Torch goes on with a thread's number of then, and with it the last bits of sums."""
     before = torch.get_num_threads()
     try:

@@ -144,8 +144,7 @@ def test_parts_of_other_work_are_not_used(utterances, tmp_path, log, change, dif
     work(utterances, output, wanted=())
     assert saved(tmp_path)
     assert_same(
-        work(utterances, output, wanted=(), **change),
-        work(utterances, None, wanted=(), **change),
+        work(utterances, output, wanted=(), **change), work(utterances, None, wanted=(), **change)
     )
     assert f"data saved by an earlier start is not used: it is of {differs}" in log.text
     assert "resumes" not in log.text

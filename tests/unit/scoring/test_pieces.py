@@ -75,10 +75,7 @@ def test_pieces_of_one_length_fill_a_batch(tmp_path):
     size = scoring.scorer.batch_size(lengths.pop())
     assert [
         len(batch.trials) for batch in scoring.scorer.plan_batches(np.full(2 * size, 6000))
-    ] == [
-        size,
-        size,
-    ]
+    ] == [size, size]
 
 
 def test_a_recording_in_memory_is_not_copied(tmp_path):

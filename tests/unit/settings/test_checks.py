@@ -182,10 +182,7 @@ def test_every_default_fits_its_own_setting() -> None:
         ("network.algo", "there is no setting 'network.algo'; the nearest is 'rawboost.algo'"),
         ("netwrk.max_epochs", "there is no section 'netwrk'; the nearest is 'network.max_epochs'"),
         ("a.b.max_epochs", "there is no section 'a.b'; the nearest is 'network.max_epochs'"),
-        (
-            "x.qqq",
-            f"there is no section 'x'; the sections are {', '.join(section_types())}",
-        ),
+        ("x.qqq", f"there is no section 'x'; the sections are {', '.join(section_types())}"),
         (
             "max_epochs",
             "'max_epochs' has no section; write section.name; the nearest is 'network.max_epochs'",

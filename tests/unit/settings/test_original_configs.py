@@ -72,11 +72,7 @@ def test_run_configs() -> None:
         train.network.optimizer,
         train.network.initial_learning_rate,
         train.network.max_epochs,
-    ) == (
-        "adam",
-        1e-6,
-        20,
-    )
+    ) == ("adam", 1e-6, 20)
     assert (train.rawboost.enabled, train.rawboost.algo) == (True, 5)
     assert (long.network.max_epochs, long.network.train_clip_size, long.network.minibatch_size) == (
         100,

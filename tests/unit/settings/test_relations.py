@@ -153,14 +153,8 @@ VARIES = "repeats the same operations in each step, which vary with"
         ("front_end.layer_drop = 0.1", VARIES),
         ("front_end.time_mask_proportion = 0.1", VARIES),
         ("front_end.channel_mask_proportion = 0.1", VARIES),
-        (
-            "front_end.dropout = 0.1",
-            "cannot recompute layers that draw random numbers, as with",
-        ),
-        (
-            "lora.dropout = 0.1",
-            "cannot recompute layers that draw random numbers, as with",
-        ),
+        ("front_end.dropout = 0.1", "cannot recompute layers that draw random numbers, as with"),
+        ("lora.dropout = 0.1", "cannot recompute layers that draw random numbers, as with"),
     ],
 )
 def test_what_a_cuda_graph_cannot_repeat(runs: Write, line: str, relation: str) -> None:

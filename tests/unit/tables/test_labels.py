@@ -37,12 +37,7 @@ def test_names_that_fit_stay_as_they_are():
 
 def test_what_long_names_share_is_left_out_and_the_rest_cut_in_the_middle():
     names = [f"xlsr300m-asp_seed{i}-lr1e-{j}-seconds4-rawboost" for i in (0, 1) for j in (4, 5)]
-    assert labels_of(names, 24) == [
-        "seed0-lr1e-4",
-        "seed0-lr1e-5",
-        "seed1-lr1e-4",
-        "seed1-lr1e-5",
-    ]
+    assert labels_of(names, 24) == ["seed0-lr1e-4", "seed0-lr1e-5", "seed1-lr1e-4", "seed1-lr1e-5"]
     assert labels_of(["a" * 30 + "1", "b" * 30 + "2"], 9) == ["aaaa…aaa1", "bbbb…bbb2"]
     assert labels_of(["x" * 50], 9) == ["xxxx…xxxx"]
 

@@ -16,10 +16,7 @@ _66800 = ScoredLength(66800, 66800)
 # Nes2Net (64,600; for In-the-Wild its README has --test_protocol full), data_utils.py of
 # ductuantruong/tcm_add and of XLSR-Mamba (66,800; 64,600 for In-the-Wild).
 TABLE = {
-    "asvspoof19-eval": {
-        "AASIST": (0.83, 0.0275, PUBLISHED),
-        "AASIST-L": (0.99, 0.0309, PUBLISHED),
-    },
+    "asvspoof19-eval": {"AASIST": (0.83, 0.0275, PUBLISHED), "AASIST-L": (0.99, 0.0309, PUBLISHED)},
     "asvspoof21-la:eval": {
         "XLS-R + AASIST": (0.82, 0.2066, PUBLISHED),
         "XLSR-Mamba": (0.93, 0.208, _66800),
