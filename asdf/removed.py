@@ -116,6 +116,8 @@ COMMANDS: dict[str, str] = {
 """What to use instead of a command, by its name."""
 
 OPTIONS: dict[str, str] = {
+    "fuse --seed": "Folds follow from the trials alone.",
+    "robustness --seed": "Draws follow from the recordings alone.",
     "doctor --folder": "Change to the folder: the doctor checks the working one.",
     "launch --search": _SEARCH,
     "launch --trials": _SEARCH,

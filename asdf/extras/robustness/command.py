@@ -6,8 +6,8 @@
     python -m asdf robustness network.pt dev_list.txt --output r --only white --grades white=5,-5
     python -m asdf robustness --list                                 # all degradations
 
-Each recording of the list is degraded and scored as a trial; the copies depend on --seed, but not
-on the number of --workers. Misses and false alarms are counted at one threshold: that of the
+Each recording of the list is degraded and scored as a trial; the copies do not depend on the number
+of --workers. Misses and false alarms are counted at one threshold: that of the
 network, or the EER threshold on clean speech. Differences from clean speech are tested on the same
 recordings. FOLDER gets report.html, results.csv, results.json, results.tex, results.txt, and a
 score file for each network and condition. After a stop, the same command resumes.
@@ -79,7 +79,6 @@ class RobustnessOptions(WeightsOptions):
         "folder that paths in the list are relative to (the folder of the list), or that contains "
         "the recordings of a protocol or corpus"
     )
-    seed: int = option("seed of all random draws", metavar="N", default=0)
     workers: int = option(
         "number of additional processes that degrade recordings",
         metavar="N",
@@ -136,7 +135,6 @@ def main(arguments: list[str]) -> int:
         conditions=chosen.conditions,
         material=material,
         folder=args.output,
-        seed=args.seed,
         workers=args.workers,
         replicates=args.replicates,
         keeps_audio=args.keep_audio,

@@ -389,7 +389,6 @@ class FuseOptions(DevelopmentOptions):
         aliases=("--out",),
     )
     folds: int = option("number of folds of the cross-validation", "N", default=5)
-    seed: int = option("seed of folds and test", "N", default=0)
     replicates: int = replicates_option(
         "number of replicates of the paired bootstrap (%(default)s); 0: no test"
     )
@@ -427,16 +426,15 @@ def main(arguments: list[str]) -> int:
         development.scores,
         development.names,
         args.method,
-        make_folds(first.ids, first.labels, speakers, args.folds, args.seed),
+        make_folds(first.ids, first.labels, speakers, args.folds),
         speakers=speakers,
         replicates=args.replicates,
-        seed=args.seed,
     )
     applied = None
     if args.apply:
         # Read before anything is written, so that a mistake in these files leaves no output.
         applied = read_applied(args.apply, development, measured.fusion)
-    record = gain_record(development, measured) | {"folds": args.folds, "seed": args.seed}
+    record = gain_record(development, measured) | {"folds": args.folds, "seed": 0}
 
     def write_out(path: Path) -> None:
         if applied is not None:
@@ -461,8 +459,8 @@ def _check(args: FuseOptions) -> None:
     """Raise UsageError for contradictory options."""
     if len(args.scores) < 2:
         raise UsageError("a fusion needs at least two systems. Give a score file per system.")
-    if args.folds < MIN_FOLDS or args.seed < 0:
-        raise UsageError(f"--folds must be at least {MIN_FOLDS}, and --seed must not be negative.")
+    if args.folds < MIN_FOLDS:
+        raise UsageError(f"--folds must be at least {MIN_FOLDS}.")
     if args.apply and args.networks:
         raise UsageError("--apply and --networks write different files. Give one of them.")
     if bool(args.apply or args.networks) != (args.output is not None):
