@@ -329,11 +329,13 @@ class NetworkFile:
         # Unlike in a config, these are no errors, since nobody can fix a file of weights.
         unknown = []
         for full_name, value in self._values(names):
+            # Files without pickles have lists in the place of tuples.
+            plain = tuple(value) if isinstance(value, list) else value
             if full_name in catalogue.settings:
                 assign(sections, {full_name: self._checked(catalogue.settings[full_name], value)})
             elif full_name not in SETTINGS:
                 unknown.append(full_name)
-            elif SETTINGS[full_name].default not in (ANY, value):
+            elif SETTINGS[full_name].default not in (ANY, plain):
                 left = f"{self.path} has {full_name} = {value!r}. {setting_has_left(full_name)}"
                 if SETTINGS[full_name].scores:
                     raise AsdfError(left)

@@ -20,6 +20,7 @@ def left(monkeypatch):
     """A setting, a class, a command and an option that have left, whatever else has."""
     monkeypatch.setitem(removed.SETTINGS, "network.gone", Removed(None, "Write network.loss."))
     monkeypatch.setitem(removed.SETTINGS, "network.heard", Removed(0, "It is fixed.", scores=True))
+    monkeypatch.setitem(removed.SETTINGS, "network.several", Removed((), "Name one."))
     monkeypatch.setitem(removed.CLASSES, "asdf.networks.Gone", "Use asdf.networks.AASIST.")
     monkeypatch.setitem(removed.CLASSES, "Gone", "Use asdf.networks.AASIST.")
     monkeypatch.setitem(removed.COMMANDS, "gone", "evaluate does it.")
@@ -45,10 +46,11 @@ def test_a_config_with_a_setting_that_has_left_is_refused_in_a_sentence(left, tm
 def test_a_network_scores_as_before_unless_the_setting_scored(left, tmp_path, caplog) -> None:
     plain = read_network_file(write_small_network(tmp_path / "plain.pt"))
     entries = {name: dict(section) for name, section in plain.settings.items()}
-    entries["network"]["gone"] = 3
+    entries["network"] |= {"gone": 3, "several": []}
     plain.settings = entries
     assert "gone" not in vars(plain.to_sections().network)
     assert "network.gone = 3. network.gone has left ASDF. Write network.loss." in caplog.text
+    assert "several" not in caplog.text
     entries["network"]["heard"] = 0
     plain.to_sections()
     entries["network"]["heard"] = 1
