@@ -49,7 +49,7 @@ _FORMATS = {
     "opus": ("OGG", "OPUS"),
     "mp3": ("MP3", "MPEG_LAYER_III"),
 }
-# 'av>=12; extra == "av"'
+# 'captum>=0.9; extra == "why"'
 _OF_EXTRA = re.compile(r"""^([\w.-]+).*\bextra\s*==\s*['"]([\w-]+)['"]""")
 _FOR_DEVELOPERS = {"test", "test-all", "docs"}
 # A product of matrices of halves is exact in any order of summation.

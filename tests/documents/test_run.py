@@ -53,7 +53,6 @@ PAGES_OF_MINUTES = (
 # What is run by other tests, or cannot run here, by its beginning; and why.
 ELSEWHERE = {
     "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_journal.py",
-    "sbatch --array=1-40 --wrap": "the same",
     "python run.py paper-antideepfake": "tests/recipes/test_paper_configs.py",
     "python -m venv": "CI runs the README's own lines",
     "pip install": "what it installs is installed",
@@ -85,11 +84,6 @@ ELSEWHERE = {
     "torchrun --nnodes=2": "tests/distributed/test_launchers.py has two nodes on one machine",
     "python -m asdf import LA_model.pth": "1.2 GB; tests/extras/zoo/test_import_network.py",
     "torchrun --nproc_per_node=3": "three of four GPUs; tests/gpu has two",
-    "python run.py mini-wav2vec paths.database_folder=s3:": "no network; "
-    "tests/recipes/test_stores.py",
-    "python -m asdf score s3:": "no network; tests/recipes/test_stores.py has a local store",
-    "python -m asdf embed s3:": "no network; tests/unit/commands/test_embed.py has a local store",
-    "python -m asdf robustness s3:": "no network; tests/extras/robustness has local lists",
     "python -m asdf score hub:": "no network; tests/unit/hub has a local hub",
     "python -m asdf export net.pt --push": "no network; tests/unit/hub has a local hub",
     "python -m asdf serve": "tests/extras/service has the page's own test",
@@ -108,8 +102,6 @@ ELSEWHERE = {
     "tests/unit/commands/test_one_class.py",
     "python -m asdf evaluate mlaad.txt": "the same",
     "python -m asdf import swa.pth": "1.2 GB; tests/extras/zoo/test_name_maps.py",
-    "python -m asdf export student.pt": "no student, and minutes; "
-    "tests/unit/commands/test_export_network.py",
     "curl": "tests/extras/service",
     "python -m asdf audit train_list.tsv": "lists that docs/corpus_case.py makes",
     "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "
