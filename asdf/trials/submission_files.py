@@ -125,7 +125,7 @@ def check_submission(path: _FilePath, kind: str, trials: Sequence[str]) -> int:
     """Check a submission file against the list of trials; return its number of lines.
 
     Args:
-        kind: Name of one of the `FORMATS` with two columns.
+        kind: Name of one of the `FORMATS`.
         trials: Utterances of the challenge's list.
 
     Raises:
@@ -145,6 +145,9 @@ def check_submission(path: _FilePath, kind: str, trials: Sequence[str]) -> int:
     for number, line in lines:
         name, _, value = line.rpartition(layout.separator)
         is_sound = value in ("real", "fake") if layout.decides else _is_finite(value)
+        if kind == "asvspoof2019":
+            name, *between = name.split(layout.separator)
+            is_sound &= len(between) == 2 and between[1] in ("bonafide", "spoof")
         if not name or not is_sound:
             expected = "real or fake" if layout.decides else "a finite number"
             raise AsdfError(
