@@ -378,8 +378,8 @@ def kind_of(args: EvaluateOptions, systems: Sequence[System]) -> str:
     path = systems[0].path
     if path.suffix == ".json":
         with open_file(path) as file:
-            # As `score --segments` writes them.
-            return "frames" if b'"hop_s"' in file.read(_PEEKED_BYTES) else "detection"
+            # As `score --segments` writes them; `score --json` has "hop_s" of its search for parts.
+            return "frames" if b'"duration_s"' in file.read(_PEEKED_BYTES) else "detection"
     if path.suffix == ".npz":
         return "frames"
     first, _ = peek(numbered_lines(path))

@@ -18,6 +18,7 @@ CONTENTS = {
     "2021.txt": ("U1 0.5\n", "detection"),
     "asvspoof5.tsv": ("filename\tcm-score\nU1\t0.5\n", "detection"),
     "score.json": (json.dumps([{"path": "a.wav", "score": 1.0}]), "detection"),
+    "searched.json": (json.dumps({"part_search": {"hop_s": 2.0}, "recordings": []}), "detection"),
     "segments.json": (json.dumps(FRAMES), "frames"),
     "set.sources.tsv": ("utterance\tattack\tenergy\tA01\tA02\n", "sources"),
     "track2.tsv": ("spk\tfilename\tcm-score\tasv-score\tsasv-score\n", "sasv"),
