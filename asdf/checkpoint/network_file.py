@@ -20,7 +20,7 @@ from asdf.errors import AsdfError
 from asdf.networks.attached import PREFIX
 from asdf.networks.build import self_contained
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.removed import ANY, SETTINGS, setting_has_left
+from asdf.removed import ANY, SETTINGS, class_has_left, setting_has_left
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import (
     Known,
@@ -320,18 +320,18 @@ class NetworkFile:
         catalogue = our_catalogue().with_sections(declared)
         sections = replace(start, declared=dict(start.declared))
         for name, kind in catalogue.sections.items():
-            # Copies, so that those of `base` are unchanged.
-            start_values = vars(getattr(start, name)) if hasattr(start, name) else {}
+            start_values = vars(getattr(start, name)) if hasattr(start, name) else {}  # a copy's
             if name in section_types():
                 setattr(sections, name, kind(**start_values))
             else:
                 sections.declared[name] = kind(**start_values)
-        # Unlike in a config, these are no errors, since nobody can fix a file of weights.
+        # Unlike in a config, what has no part in scoring is no error: nobody can fix weights.
         unknown = []
         for full_name, value in self._values(names):
-            # Files without pickles have lists in the place of tuples.
-            plain = tuple(value) if isinstance(value, list) else value
-            if full_name in catalogue.settings:
+            plain = tuple(value) if isinstance(value, list) else value  # as lists in safetensors
+            if full_name in ("recipe.sampler", "network.schedule") and class_has_left(str(value)):
+                LOG.warning("%s: %s: %s", self.path, full_name, class_has_left(str(value)))
+            elif full_name in catalogue.settings:
                 assign(sections, {full_name: self._checked(catalogue.settings[full_name], value)})
             elif full_name not in SETTINGS:
                 unknown.append(full_name)

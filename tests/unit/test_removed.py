@@ -58,6 +58,19 @@ def test_a_network_scores_as_before_unless_the_setting_scored(left, tmp_path, ca
         plain.to_sections()
 
 
+@pytest.mark.parametrize("setting", ["recipe.sampler", "network.schedule"])
+def test_a_network_trained_with_a_class_that_has_left_scores_as_before(
+    left, tmp_path, caplog, setting
+) -> None:
+    file = read_network_file(write_small_network(tmp_path / "plain.pt"))
+    section, name = setting.split(".")
+    entries = {key: dict(values) for key, values in file.settings.items()}
+    entries.setdefault(section, {})[name] = "Gone"
+    file.settings = entries
+    assert getattr(getattr(file.to_sections(), section), name) != "Gone"
+    assert "Gone has left ASDF. Use asdf.networks.AASIST." in caplog.text
+
+
 def test_commands_options_and_classes_that_have_left(left, tmp_path, capsys) -> None:
     assert main(["gone", "x"]) == 2
     assert capsys.readouterr().err == "error: gone has left ASDF. evaluate does it.\n"
