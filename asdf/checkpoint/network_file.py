@@ -385,7 +385,7 @@ class NetworkFile:
         except Complaint as complaint:
             raise AsdfError(
                 f"the network {self.path} was made with {known.full} = {shorten(repr(value))}, "
-                f"which this ASDF does not accept: {shorten(complaint.text, 500)}. The file is "
+                f"which this ASDF does not accept: {shorten(complaint.text.rstrip('.'), 500)}. The file is "
                 "damaged, or was written by a newer ASDF: then update yours."
             ) from None
 

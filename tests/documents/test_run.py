@@ -101,6 +101,9 @@ ELSEWHERE = {
     "python -m asdf evaluate calls.txt --threshold-from": "sets of one class are not here; "
     "tests/unit/commands/test_one_class.py",
     "python -m asdf evaluate mlaad.txt": "the same",
+    "python -m asdf evaluate calls.txt podcasts.txt": "the same",
+    "python -m asdf evaluate dev.txt --protocol dev_list.tsv --by": "the list here has no such "
+    "columns; tests/unit/commands/test_evaluate.py",
     "python -m asdf import swa.pth": "1.2 GB; tests/extras/zoo/test_name_maps.py",
     "curl": "tests/extras/service",
     "python -m asdf audit train_list.tsv": "lists that docs/corpus_case.py makes",

@@ -32,6 +32,8 @@ OF_LINUX = {
 IMPORT_ALL = """
 import asdf, importlib, pkgutil
 names = [module.name for module in pkgutil.walk_packages(asdf.__path__, "asdf.")]
+# It derives from a class of transformers, which looks at the real system.
+names.remove("asdf.scoring.transformers_model")
 for name in names:
     if not name.endswith("__main__"):
         importlib.import_module(name)
