@@ -383,10 +383,11 @@ class NetworkFile:
         try:
             return check_value(known, value)
         except Complaint as complaint:
+            reason = shorten(complaint.text.rstrip("."), 500)
             raise AsdfError(
                 f"the network {self.path} was made with {known.full} = {shorten(repr(value))}, "
-                f"which this ASDF does not accept: {shorten(complaint.text.rstrip('.'), 500)}. The file is "
-                "damaged, or was written by a newer ASDF: then update yours."
+                f"which this ASDF does not accept: {reason}. The file is damaged, or was written "
+                "by a newer ASDF: then update yours."
             ) from None
 
 
