@@ -272,6 +272,6 @@ def owner_lock(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while it is locked, so that nobody can have locked it.
+        # While it is locked; filelock takes no lock of a file that is gone.
         path.unlink(missing_ok=True)
         lock.release()

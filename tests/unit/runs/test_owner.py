@@ -1,7 +1,9 @@
 """One run at a time in a system folder."""
 
+import fcntl
 import subprocess
 import sys
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -95,3 +97,24 @@ def test_a_link_instead_of_the_lock_is_not_followed(tmp_path):
             pass
     assert (tmp_path / "victim.txt").read_text() == "precious"
     assert not (tmp_path / "not_there.txt").exists() and link.is_symlink()
+
+
+def test_a_lock_that_its_owner_removed_meanwhile_is_none(tmp_path, monkeypatch):
+    """Between the opening of the file and its lock, the owner ends: nobody holds what is gone."""
+    owner = ExitStack()
+    owner.enter_context(owner_lock(tmp_path))
+    lock, late = fcntl.flock, []
+
+    def lock_late(descriptor, operation):
+        if operation & fcntl.LOCK_EX and not late:
+            late.append(operation)
+            owner.close()
+        return lock(descriptor, operation)
+
+    monkeypatch.setattr("fcntl.flock", lock_late)
+    with suppress(AsdfError), owner_lock(tmp_path):
+        assert (tmp_path / "owner.lock").exists()
+    assert late
+    # A later start gets it.
+    with owner_lock(tmp_path):
+        assert (tmp_path / "owner.lock").exists()
