@@ -1,7 +1,7 @@
 """FFmpeg, through PyAV, for formats that libsndfile lacks: mp4, m4a, aac, webm and others.
 
 Invariant: only the named file is read. FFmpeg also supports playlists, which may name any other
-file or address, so it gets an open file and a list of allowed containers.
+file or address, so it gets an open file, a list of allowed containers, and no protocol.
 
 A sound track that is too long for memory is read like a sound file (`LongTrack`): the samples are
 those that `decode` would have returned, but memory holds only the requested part and a frame of the
@@ -10,10 +10,12 @@ codec, even if a small file decodes to many hours.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -22,11 +24,30 @@ from asdf.audio.ends import missing_end
 from asdf.audio.recording_sources import AnySource, FileBytes, limits_of, open_file
 from asdf.errors import AsdfError
 
-CONTAINERS = "mov,matroska,webm,aac,asf,avi,flv,mpegts,mpeg,amr,ac3,eac3,wav,w64,mp3,ogg"
-"""Containers to try if libsndfile does not support a file; for FLAC, see `decode_flac`."""
+CONTAINERS = (
+    "mov,matroska,webm,aac,asf,avi,flv,mpegts,mpeg,amr,ac3,eac3,wav,w64,mp3,ogg,aiff,caf,wv,tta,"
+    "ape,tak,mpc,mpc8,dts,dtshd,mlp,truehd,loas,oma"
+)
+"""Containers to try if libsndfile does not support a file: those that refer to no other file. For
+FLAC, see `decode_flac`."""
 
 # Containers whose files state the duration, instead of FFmpeg estimating it.
-_STATES_DURATION = ("mov", "wav")
+_STATES_DURATION = ("mov", "wav", "aiff", "caf", "wv", "tta", "ape", "tak", "mpc8")
+
+# Containers of lossless codecs, whose frames have checksums; FFmpeg checks them on request only.
+_HAS_CHECKSUMS = ("wv", "tta", "tak", "ape")
+
+# The first bytes of files that are not opened, for messages.
+_NOT_OPENED = {
+    b"#EXTM3U": "a playlist",
+    b"ffconcat": "a list of files to join",
+    b"nut/multimedia": "NUT",
+    b".RMF": "RealMedia",
+    b"\x06\x0e\x2b\x34": "MXF",
+    b"FWS": "Flash",
+    b"CWS": "Flash",
+    b"MThd": "MIDI, which has no sound",
+}
 
 # Encoders pad the ends by up to two frames, which the stated duration may include.
 _PADDING_S = 0.25
@@ -165,16 +186,32 @@ def _opened(path: AnySource, containers: str) -> Iterator[tuple[Any, Any]]:
     # On demand, since most recordings need no FFmpeg, whose libraries take a moment to load.
     import av
 
+    options = {"format_whitelist": containers, "protocol_whitelist": "none"}
+    is_open = False
     try:
-        with (
-            open_file(path) as file,
-            av.open(file, options={"format_whitelist": containers}) as container,
-        ):
+        with open_file(path) as file, av.open(file, options=options) as container:
+            is_open = True
             if not container.streams.audio:
                 raise NotDecoded("it contains no audio")
-            yield container, container.streams.audio[0]
+            stream = container.streams.audio[0]
+            if container.format.name in _HAS_CHECKSUMS:
+                stream.codec_context.options = {"err_detect": "crccheck+explode"}
+            yield container, stream
     except (av.FFmpegError, OSError) as error:
-        raise NotDecoded(error.strerror or str(error)) from None
+        reason = error.strerror or str(error)
+        container_name = _name_unopened(path)
+        # FFmpeg's answer to a container that is not among the allowed ones.
+        if not is_open and error.errno == errno.EINVAL and not container_name:
+            container_name = PurePath(str(path)).suffix or "unknown"
+        if container_name:
+            reason = f"ASDF does not open this container, {container_name}"
+        raise NotDecoded(reason) from None
+
+
+def _name_unopened(path: AnySource) -> str:
+    with open_file(path) as file:
+        head = file.read(16)
+    return next((name for start, name in _NOT_OPENED.items() if head.startswith(start)), "")
 
 
 def as_float(samples: np.ndarray) -> np.ndarray:

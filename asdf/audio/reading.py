@@ -28,15 +28,15 @@ from asdf.audio.sample_rates import resample, resampled_length, resampled_positi
 from asdf.errors import AsdfError
 from asdf.settings.sections import USUAL_AUDIO, Audio
 
-__all__ = ["are_plausible", "audio_length", "choose_channels", "decoded_length", "read_audio"]
+__all__ = ["audio_length", "choose_channels", "decoded_length", "find_fault", "read_audio"]
 
 # Memory is allocated for this many numbers, 64 MB, at a time, since a header may promise more
 # samples than there are.
 _NUMBERS_AT_ONCE = 2**24
 
-# Full scale is 1. 16-bit samples stored as unscaled floats reach this value; anything larger is not
-# a possible loudness, and would make speech silent by comparison.
-_LARGEST = 2.0**15
+# Full scale of floats is 1, with headroom for what was mixed or decoded without clipping. Larger
+# samples are on another scale, on which a network gives any score.
+_LARGEST = 8.0
 
 
 @dataclass(frozen=True)
@@ -176,31 +176,35 @@ def _decode(
     start = first - span.first
     stop = last - span.first
     chosen = choose_channels(span.samples[start:stop], channels)
-    # Integers are always finite.
-    is_integer = file.subtype.startswith("PCM_")
-    if not is_integer and not are_plausible(span.samples[start:stop]):
-        raise AsdfError(f"{path} {_implausible(chosen)}")
+    # Integers are always finite, and on their scale.
+    fault = "" if file.subtype.startswith("PCM_") else find_fault(span.samples[start:stop])
+    if fault:
+        raise AsdfError(f"{path} {fault} Make the file again, or take it off the list.")
     return chosen
 
 
-def are_plausible(samples: np.ndarray) -> bool:
-    """Return whether all samples are finite, and none exceeds any plausible full scale."""
+def find_fault(samples: np.ndarray) -> str:
+    """Return why samples (frames, channels) are no sound, to follow their name; '' if they may be.
+
+    Called before averaging, where opposite values cancel.
+    """
     if samples.size == 0:
-        return True
-    # A comparison with NaN is false. Checked before averaging, where opposite values cancel.
-    return bool(samples.max() <= _LARGEST and samples.min() >= -_LARGEST)
-
-
-def _implausible(waveform: np.ndarray) -> str:
-    """Return the message, to follow the path, about implausible samples."""
-    if not np.isfinite(waveform).all():
+        return ""
+    level = float(max(samples.max(), -samples.min()))
+    # A comparison with NaN is false.
+    if not level < np.inf:
         return (
-            "holds samples that are not finite (NaN or infinity). The program that wrote "
-            "it likely divided by zero: make the file again, or take it off the list."
+            "holds samples that are not finite (NaN or infinity): the program that wrote them "
+            "likely divided by zero."
         )
+    are_integers = level > 1 and not np.any(samples % 1)
+    if level <= _LARGEST and not are_integers:
+        return ""
+    kind = "integers written as floats" if are_integers else "floats"
     return (
-        f"holds samples beyond {_LARGEST:,.0f} times full scale. The program that wrote it likely "
-        "did not scale them, or it is damaged: make the file again, or take it off the list."
+        f"holds {kind} up to {level:.4g}, but the full scale of floats is 1. They were likely "
+        "integers before: divide them by their full scale (32768 for 16 bits), or give them as "
+        "int16."
     )
 
 

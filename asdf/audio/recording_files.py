@@ -172,6 +172,27 @@ class RecordingPart:
             skipped += len(passed)
 
 
+class _StreamedFlac(soundfile.SoundFile):  # type: ignore[misc]
+    """A FLAC whose header states no length, such as one from a pipe, decoded once to count it."""
+
+    frames = 0
+
+    def __init__(self, source: AnySource) -> None:
+        """Open it; raises an AsdfError if it is damaged or cut off."""
+        with soundfile.SoundFile(open_source(source)) as file:
+            block = np.empty((2**12, file.channels), np.float32)
+            # soundfile would seek after each read.
+            file.seekable = lambda: False
+            try:
+                while count := len(file.read(out=block)):
+                    self.frames += count
+                    limits_of(source).check_seconds(source, self.frames / file.samplerate)
+            except soundfile.LibsndfileError:
+                detail = f"it is damaged after {self.frames:,} samples"
+                raise AsdfError(f"{source} {cut_off(detail)}") from None
+        super().__init__(open_source(source))
+
+
 OpenRecording: TypeAlias = soundfile.SoundFile | LongTrack | RecordingPart
 """An open recording, or an open part of one."""
 
@@ -208,7 +229,10 @@ def _open_whole(path: AnySource, is_measured: bool) -> soundfile.SoundFile | Lon
         opened = open_source(path)
         file = soundfile.SoundFile(opened)
         content = FileBytes(opened)
-        if file.format != "FLAC" or not is_measured:
+        if file.frames == _UNKNOWN_FRAMES:
+            file.close()
+            file = _StreamedFlac(path)
+        elif file.format != "FLAC" or not is_measured:
             misread, problem = _inspect(file, content, path)
         end = end_of_samples(content) if file.format == "W64" else None
         if end is not None and end < content.size:
@@ -321,11 +345,6 @@ def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:
         return (
             "holds no samples. The program that wrote it likely stopped before the end: "
             "make the file again, or take it off the list."
-        )
-    if file.frames == _UNKNOWN_FRAMES:
-        return (
-            "does not state its length in its header. It was likely written to a pipe: write it "
-            "again to a file (flac or ffmpeg do), or take it off the list."
         )
     if not _LOWEST_RATE <= file.samplerate <= _HIGHEST_RATE:
         return (

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import soundfile
 
-from asdf.audio.reading import are_plausible, check_channel, choose_channels, read_audio
+from asdf.audio.reading import check_channel, choose_channels, find_fault, read_audio
 from asdf.audio.recording_files import open_recording
 from asdf.audio.recording_sources import AnySource, limits_of
 from asdf.audio.sample_rates import resample, resampled_length, resampled_position, source_span
@@ -109,7 +109,7 @@ def read_blocks(path: AnySource, samples: int, audio: Audio = USUAL_AUDIO) -> It
                     frames = file.read(missing, dtype="float32", always_2d=True)
                 except soundfile.LibsndfileError:
                     break
-                if len(frames) < missing or not are_plausible(frames):
+                if len(frames) < missing or find_fault(frames):
                     break
                 resampler.add(choose_channels(frames, audio.channels))
             yield resampler.read_known(count)

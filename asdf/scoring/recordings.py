@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from asdf.audio import read_audio
-from asdf.audio.reading import check_channel, choose_channels
+from asdf.audio.reading import check_channel, choose_channels, find_fault
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import (
@@ -40,8 +40,6 @@ MAX_CHANNELS = 16
 # Same limit as in `asdf.audio.recording_files`: at 1 Hz, a second of samples becomes hours.
 _LOWEST_RATE = 1000
 _HIGHEST_RATE = 1_000_000
-# Maximum level of floats, whose full scale is 1.
-_MAX_LEVEL = 100.0
 _INTEGERS = {"int16": 2.0**15, "int32": 2.0**31}
 
 # Minimum number of seconds of a file that are read at a time: a seek and a call for each short
@@ -77,7 +75,6 @@ def as_waveform(
     heard = _choose_channels(_as_floats(array), audio)
     if not len(heard):
         raise UsageError("the array holds no samples. Was it cut to nothing?")
-    _check_levels(heard)
     if limits is not None:
         limits.check_seconds("the array", len(heard) / rate)
         limits.check_memory("the array", len(heard), 1, rate, audio.sample_rate)
@@ -113,9 +110,6 @@ def as_chunk(array: Any, channels: int | str = "mean") -> np.ndarray:
             f"an array of shape {samples.shape} is not a chunk of a recording: give (samples,) or "
             f"(samples, channels) with up to {MAX_CHANNELS} channels."
         )
-    # A chunk may be empty, and nothing has no maximum.
-    if len(samples):
-        _check_levels(samples)
     if channels != "mean":
         samples = _of_channels(samples if samples.ndim == 2 else samples[:, None], channels)
     # Copy the samples, because the program may refill its buffer.
@@ -135,22 +129,11 @@ def _as_floats(array: Any) -> np.ndarray:
             f"samples of type {samples.dtype} cannot be scored: give floats with full scale 1, "
             "int16 or int32."
         )
-    return samples.astype(np.float32)
-
-
-def _check_levels(samples: np.ndarray) -> None:
-    """Refuse samples that are not finite or not on the scale of floats."""
-    if not np.isfinite(samples).all():
-        raise UsageError(
-            "the array holds samples that are not finite (NaN or infinity): a score would mean "
-            "nothing."
-        )
-    level = np.abs(samples).max()
-    if level > _MAX_LEVEL:
-        raise UsageError(
-            f"the array holds floats up to {level:.0f}, but the full scale of floats is 1. They "
-            "were likely integers before: divide them by 32768, or give them as int16."
-        )
+    samples = samples.astype(np.float32)
+    fault = find_fault(samples)
+    if fault:
+        raise UsageError(f"the array {fault}")
+    return samples
 
 
 def _of_channels(samples: np.ndarray, channels: int | str) -> np.ndarray:

@@ -16,7 +16,8 @@ import soundfile
 from asdf.audio import audio_length, decoded_length, read_audio
 from asdf.audio.recording_sources import Source
 from asdf.audio.streaming import read_blocks
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
+from asdf.scoring.recordings import as_waveform
 
 LENGTH = 32_000
 FORMATS = {
@@ -270,15 +271,19 @@ def test_in_a_tar(tmp_path: Path) -> None:
             read_audio(tmp_path / "set" / f"{name}.flac")
 
 
-@pytest.mark.parametrize("size", [3e38, 1e30, 32769.0])
+@pytest.mark.parametrize("size", [3e38, 32769.5, 100.5, 8.5])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_samples_beyond_any_full_scale(tmp_path: Path, size: float, sign: int) -> None:
-    path = tmp_path / "a.wav"
+@pytest.mark.parametrize("subtype", ["FLOAT", "DOUBLE"])
+@pytest.mark.parametrize("format", ["WAV", "AIFF", "CAF"])
+def test_samples_beyond_full_scale(
+    tmp_path: Path, size: float, sign: int, subtype: str, format: str
+) -> None:
+    path = tmp_path / f"a.{format.lower()}"
     samples = sound().astype(np.float32)
     samples[12_345] = sign * size
-    soundfile.write(path, samples, 16000, subtype="FLOAT")
+    soundfile.write(path, samples, 16000, subtype=subtype, format=format)
     for read in (read_audio, decoded_length, lambda p: list(read_blocks(p, 4000))):
-        with pytest.raises(AsdfError, match=r"holds samples beyond 32,768 times full scale"):
+        with pytest.raises(AsdfError, match=r"holds floats up to .*full scale of floats is 1"):
             read(path)
 
 
@@ -287,11 +292,26 @@ def test_opposite_samples_of_two_channels_do_not_hide_each_other(tmp_path: Path)
     channels = np.zeros((1000, 2), np.float32)
     channels[500] = 1e30, -1e30
     soundfile.write(path, channels, 16000, subtype="FLOAT")
-    with pytest.raises(AsdfError, match="beyond 32,768 times full scale"):
+    with pytest.raises(AsdfError, match="the full scale of floats is 1"):
         read_audio(path)
 
 
-def test_16_bits_in_a_file_of_floats_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("full_scale", [2**7, 2**15, 2**23, 2**31, 4])
+def test_integers_written_as_floats(tmp_path: Path, full_scale: int) -> None:
+    """At any width, and however quiet."""
     path = tmp_path / "a.wav"
-    soundfile.write(path, np.array([-32768.0, 32767.0, 2.5], np.float32), 16000, subtype="FLOAT")
-    np.testing.assert_array_equal(read_audio(path), [-32768.0, 32767.0, 2.5])
+    integers = np.round(sound() * full_scale).astype(np.float32)
+    soundfile.write(path, integers, 16000, subtype="FLOAT")
+    with pytest.raises(AsdfError, match=r"holds integers written as floats up to"):
+        read_audio(path)
+    with pytest.raises(UsageError, match="the array holds integers written as floats up to"):
+        as_waveform(integers, 16000)
+
+
+def test_floats_with_headroom_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    loud = (8 * sound() / np.abs(sound()).max()).astype(np.float32)
+    for samples in (loud, np.array([0, 1, -1, 0.0], np.float32)):
+        soundfile.write(path, samples, 16000, subtype="FLOAT")
+        np.testing.assert_array_equal(read_audio(path), samples)
+        np.testing.assert_array_equal(as_waveform(samples, 16000), samples)

@@ -198,15 +198,6 @@ def test_wav_written_to_a_pipe_is_whole(tmp_path: Path, size: int) -> None:
     assert_array_equal(read_audio(path), whole)
 
 
-def test_flac_of_unknown_length(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.flac", noise(5000))
-    content = bytearray(path.read_bytes())
-    content[21] &= 0xF0
-    content[22:26] = bytes(4)
-    path.write_bytes(content)
-    assert "does not state its length in its header" in message_of(path)
-
-
 NOT_ORDINARY = (
     "{} is not an ordinary file, but a pipe, a device or a socket, which is not read. "
     "Put a file in its place, or leave it out."

@@ -538,3 +538,17 @@ def test_a_note_that_is_damaged_or_leads_elsewhere_is_not_followed(utterances, t
     path.write_text(note)
     changed = grown(tmp_path, "b.wav 0\na.wav 1\n")
     assert measure_lengths(changed, OFF, tmp_path / "sad", World()).tolist() == [10000, 5000]
+
+
+def test_recordings_on_another_scale_are_named(tmp_path):
+    utterances = write_recordings(tmp_path, noise_waveforms([4000, 4000, 4000]))
+    for name in ("0.wav", "2.wav"):
+        samples, _ = soundfile.read(tmp_path / name, dtype="int16")
+        soundfile.write(tmp_path / name, samples.astype(np.float32), 16000, subtype="FLOAT")
+    with pytest.raises(AsdfError, match="2 of the 3 recordings of mine cannot be used") as caught:
+        measure_lengths(utterances, OFF, tmp_path / "sad", World(), check=True)
+    lines = str(caught.value).splitlines()
+    assert [("0.wav" in line, "integers written as floats" in line) for line in lines[1:3]] == [
+        (True, True),
+        (False, True),
+    ]
