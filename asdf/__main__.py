@@ -36,7 +36,6 @@ GROUPS = {
     "judge recordings": {
         "score": "score recordings, folders or lists with a network",
         "detectors": "list published detectors with their error rates and licences",
-        "calibrate": "convert a network's scores to log-likelihood ratios, with a threshold",
     },
     "train": {
         "train": "run the configs of a recipe",

@@ -229,3 +229,11 @@ def read_number(text: str) -> float:
     if "_" in text or not text.isascii():
         raise ValueError(f"{shorten(text)!r} is not a number")
     return float(text)
+
+
+def clock(time_s: float) -> str:
+    """Write a time as minutes and seconds, with a decimal below 10 s."""
+    # Clips of a few seconds have windows of fractions of a second.
+    if time_s < 10:
+        return f"0:{time_s:04.1f}".removesuffix(".0")
+    return f"{round(time_s) // 60}:{round(time_s) % 60:02d}"

@@ -164,6 +164,7 @@ def test_the_core_knows_tasks_by_their_class_paths_alone() -> None:
     assert sorted(naming) == [
         "asdf/networks/__init__.py",
         "asdf/networks/attached.py",
+        "asdf/scoring/columns.py",
         "asdf/settings/sections/training.py",
         "asdf/training/task.py",
     ]

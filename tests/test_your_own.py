@@ -5,6 +5,7 @@ Each is run with the config lines below it.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import runpy
@@ -13,13 +14,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 
 import asdf
+from asdf.__main__ import main
+from asdf.errors import UsageError
 from asdf.evaluation import read_scores
 from asdf.interchange import read_network
 from asdf.networks import Outputs
-from tests.unit.conftest import write_small_network
+from tests.unit.conftest import sound, write_small_network
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "docs" / name for name in ("your_own.md", "training_steps.md")]
@@ -75,7 +79,7 @@ def test_every_file_of_the_page_is_run() -> None:
         ),
         *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
         *("my_task", "my_student", "my_network", "my_language_model", "my_reference"),
-        *("my_metric", "my_callbacks"),
+        *("my_metric", "my_column", "my_callbacks"),
         *("my_sam", "my_mldg", "my_teacher", "my_pretraining"),
         "my_gem",
     ]
@@ -242,6 +246,29 @@ def test_the_metric(recipe, capsys):
     run(recipe, capsys, EXAMPLES["my_metric"], "recipe.end_stage=1")
     evaluations = (recipe.system() / "networks" / "evaluations.json").read_text()
     assert "missed" in evaluations
+
+
+def test_the_column(tmp_path, monkeypatch, capsys):
+    example = EXAMPLES["my_column"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_column.py").write_text(example.code)
+    write_small_network(tmp_path / "network.pt")
+    soundfile.write("call.wav", sound(20_000, 1), 16000)
+    plain = asdf.Detector("network.pt", "cpu").score_whole("call.wav")
+    [line] = example.lines
+    words = [*line.split()[1:], "--csv", "o.csv", "--json", "o.json", "--device", "cpu"]
+    for threshold, verdict in ((plain.score - 0.01, "undecided"), (plain.score - 1, "bona fide")):
+        words[words.index("--threshold") + 1] = str(threshold)
+        assert main(words) == 0
+        [row] = csv.DictReader(Path("o.csv").read_text().splitlines())
+        [entry] = json.loads(Path("o.json").read_text())["recordings"]
+        assert float(row["margin"]) == entry["margin"] == pytest.approx(plain.score - threshold)
+        assert row["verdict"] == entry["verdict"] == verdict
+    assert "\t1.00 from the threshold" in capsys.readouterr().out
+    detector = asdf.Detector("network.pt", "cpu", threshold=0.0, columns=["my_column.Margin"])
+    assert detector.score_whole("call.wav").margin == plain.score
+    with pytest.raises(UsageError, match=r"has no class .Other.*Margin"):
+        asdf.Detector("network.pt", "cpu", columns=["my_column.Other"])
 
 
 def test_the_callback(recipe, capsys):

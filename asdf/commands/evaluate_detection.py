@@ -181,8 +181,8 @@ def _read_scores(
 def _as_ratios(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
     """Return scores, and a threshold learnt from such scores, as likelihood ratios.
 
-    Maps are increasing, and bounds clip scores and threshold alike, so decisions stay the same if
-    the bounds support the threshold (`Calibration.supports_threshold`).
+    Maps are increasing, and their range limits scores and threshold alike, so decisions stay the
+    same if it holds the threshold (`Calibration.supports_threshold`).
     """
     scores, threshold = judged
     calibration = calibration_of_scores(path, args.calibration or "")

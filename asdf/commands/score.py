@@ -181,7 +181,7 @@ def _score_into_outputs(
     segments = segment_outputs(args, detector)
     # Published error rates are on trials: only trial scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
-    heading = _heading(args, detector, are_trials, window, command)
+    heading = _heading(args, detector, recordings, are_trials, window, command)
     work = _describe_work(args, detector, heading, window, are_trials)
     outputs = Outputs(args.csv, args.json, args.scores, segments, args.part, args.merge)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
@@ -231,18 +231,18 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
 def _heading(
     args: ScoreOptions,
     detector: Detector,
+    recordings: Recordings,
     are_trials: bool,
     window: tuple[float, float] | None,
     command: str,
 ) -> Heading:
     """Return the description of the scores, for display and JSON."""
     from asdf.scoring.document import made_by, make_heading, provenance_of
-    from asdf.scoring.speakers import SPEAKERS_NOTE
 
     heading = make_heading(detector, detector.source, are_trials)
-    if args.rttm is not None:
-        scores = f"{heading.scores}; {SPEAKERS_NOTE}"
-        heading = replace(heading, scores=scores, of_speakers=True)
+    columns = [column.with_options(args) for column in heading.columns]
+    scores = "; ".join([heading.scores, *recordings.notes])
+    heading = replace(heading, scores=scores, columns=(*columns, *recordings.columns))
     if heading.network != args.network:
         # The commit on the hub, with which the scores can be reproduced.
         show(f"network: {heading.network}", sys.stderr)
@@ -250,8 +250,9 @@ def _heading(
     if detector.device.type == "cpu":
         where = count_of(detector.threads, "thread")
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
-    if heading.part_search is not None:
-        show(heading.part_search.describe_search(), sys.stderr)
+    for column in columns:
+        if column.describe():
+            show(column.describe(), sys.stderr)
     if not args.json:
         return heading
     made = made_by(provenance_of(detector), are_trials, window, command)
@@ -274,10 +275,8 @@ def _describe_work(
         "network_folder": None if folder is None else str(folder),
         "engine": detector.engine,
     }
-    if heading.part_search is not None:
-        # Entries of a journal without it have no windows. The effect of a threshold on them is not
-        # saved.
-        work["parts"] = [heading.part_search.window, heading.part_search.hop]
+    # Entries of a journal without a column have no value of it.
+    work["columns"] = {column.key: column.work() for column in heading.columns}
     if not are_trials and detector.speech_check != "off":
         # A recording without speech is not judged.
         work["speech_check"] = detector.speech_check
@@ -303,7 +302,11 @@ def open_detector(args: NetworkOptions, window: tuple[float, float] | None = Non
 
     judging: dict[str, Any] = {}
     if isinstance(args, DetectorOptions):
-        judging = {"parts": not args.no_parts, "speech_check": args.speech_check}
+        judging = {
+            "parts": not args.no_parts,
+            "speech_check": args.speech_check,
+            "columns": args.column,
+        }
     detector = Detector(
         args.network,
         args.device,

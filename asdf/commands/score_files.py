@@ -23,14 +23,13 @@ from asdf.audio.streaming import read_blocks
 from asdf.commands.outputs import base_of_several
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.metrics.verbal_scale import log10_llr
 from asdf.runs.files import atomic_write, write_text
+from asdf.scoring.columns import in_table, join_placed
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.scoring.speakers import speaker_entry
-from asdf.segments import Segment, Speaker, Timed, write_rttm
+from asdf.segments import Segment, Timed, write_rttm
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
 from asdf.tasks.localisation.frame_scores import FrameScores
-from asdf.text import csv_text, printable
+from asdf.text import clock, csv_text, printable
 from asdf.trials.trial_list import bare_name
 
 if TYPE_CHECKING:
@@ -69,27 +68,23 @@ _PICTURES = 100
 
 @dataclass(frozen=True)
 class Row:
-    """All results of one recording; `windows` and `spoofed` are empty if not requested.
+    """All results of one recording; `windows` are empty if not requested.
 
     Attributes:
-        spoofed: Parts marked by the scores of frames.
         sha256: Digest of the recording's file; None if not requested or not readable.
-        speaker: Speaker of the result; None: the result is of the whole recording.
     """
 
     label: int | None
     result: Scored
     windows: Sequence[WindowScore] = ()
-    spoofed: Sequence[Segment] = ()
     sha256: str | None = None
-    speaker: Speaker | None = None
 
     @property
     def shown(self) -> str:
-        """Name of the recording, with that of the speaker."""
-        if self.speaker is None:
-            return self.result.name
-        return f"{self.result.name} [{printable(self.speaker.name, one_line=True)}]"
+        """Name of the recording, with what columns add to it."""
+        result = self.result
+        titles = [result.columns[key].title(value) for key, value in result.values.items()]
+        return "".join([result.name, *titles])
 
 
 class CsvTable:
@@ -102,19 +97,11 @@ class CsvTable:
         """Write the first row."""
         self._kind = heading.kind
         self._precision = heading.precision
-        columns = ["path", "start_s", "end_s", heading.kind, *_COLUMNS]
-        # Columns that do not apply to all tables are at the end, in this order.
-        if heading.source_column:
-            columns += ["source", "source_probability"]
-        if heading.part_search is not None:
-            columns += ["parts", "windows_searched"]
-        if heading.kind == "llr":
-            columns += ["log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words"]
-        if "home" in (heading.calibration or {}):
-            columns += ["unlike", "distance"]
-        if heading.of_speakers:
-            columns += ["speaker", "overlapped_s"]
-        self._rows = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+        names = ["path", "start_s", "end_s", heading.kind, *_COLUMNS]
+        # Columns that do not apply to all tables are at the end.
+        for column in in_table(heading.columns):
+            names += column.cells
+        self._rows = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
         self._rows.writeheader()
 
     def add(self, row: Row) -> None:
@@ -122,38 +109,26 @@ class CsvTable:
         result = row.result
         # An empty cell for None, and numbers in the shortest exact form.
         cells: dict[str, Any] = {
-            "path": csv_text(result.name),
+            "path": result.name,
             self._kind: result.score,
             "verdict": result.verdict,
             "label": row.label,
-            "error": csv_text(result.error),
+            "error": result.error,
             "seconds": result.seconds,
             "seconds_scored": result.seconds_scored,
-            "remark": csv_text(result.remark),
+            "remark": result.remark,
             "precision": self._precision,
-            "unlike": None if result.unlike is None else str(result.unlike).lower(),
-            "distance": result.distance,
         }
         if result.lowest:
             cells["lowest"] = result.lowest.score
             cells["lowest_start_s"] = result.lowest.start_s
             cells["lowest_end_s"] = result.lowest.end_s
-        if result.sources is not None:
-            best = result.sources.best
-            cells["source"] = csv_text(best)
-            cells["source_probability"] = result.sources.probabilities[best]
-        if result.searched is not None:
-            parts = [f"{part.start_s} {part.end_s} {part.score}" for part in result.parts]
-            cells["parts"] = "; ".join(parts)
-            cells["windows_searched"] = result.searched.windows
-        if result.llr is not None:
-            cells["log10_llr"] = log10_llr(result.llr)
-            cells["llr_low"], cells["llr_high"] = result.llr_interval or (None, None)
-            cells["unbounded_llr"] = result.unbounded_llr
-            cells["llr_words"] = result.llr_words
-        if row.speaker is not None:
-            cells["speaker"] = csv_text(row.speaker.name)
-            cells["overlapped_s"] = row.speaker.overlapped_s
+        for key, value in result.values.items():
+            column = result.columns[key]
+            cells |= zip(column.cells, column.row(value), strict=bool(column.cells))
+        for name, cell in cells.items():
+            if isinstance(cell, str):
+                cells[name] = csv_text(cell)
         self._rows.writerow(cells)
         for window in row.windows:
             times = {"start_s": window.start_s, "end_s": window.end_s, self._kind: window.score}
@@ -179,17 +154,14 @@ class JsonTable:
 
     def add(self, row: Row) -> None:
         """Write the entry of a recording."""
-        entry = row.result.entry()
-        if row.speaker is not None:
-            entry = speaker_entry(entry, row.speaker)
+        known: dict[str, Any] = {}
         if row.sha256 is not None:
-            entry["sha256"] = row.sha256
+            known["sha256"] = row.sha256
         if row.label is not None:
-            entry["label"] = row.label
+            known["label"] = row.label
         if row.windows:
-            entry["windows"] = [window.entry() for window in row.windows]
-        if row.result.frames is not None:
-            entry["spoofed"] = [list(segment) for segment in row.spoofed]
+            known["windows"] = [window.entry() for window in row.windows]
+        entry = join_placed([*row.result.placed(), (90, known)])
         self._file.write(self._between + indent(json.dumps(entry, indent=2), " " * 4))
         self._between = ",\n"
 
@@ -272,12 +244,12 @@ class SegmentOutputs:
                     "name": row.result.name,
                     "hop_s": frames.hop_s,
                     "duration_s": frames.seconds,
-                    "spoofed": [list(segment) for segment in row.spoofed],
+                    "spoofed": [list(segment) for segment in frames.marked],
                     "scores": frames.scores.tolist(),
                 }
                 file.write(between + json.dumps(entry))
                 between = ",\n"
-                by_path[row.result.name] = Timed(tuple(row.spoofed), frames.seconds)
+                by_path[row.result.name] = Timed(frames.marked, frames.seconds)
             file.write("\n ]\n}\n")
         # Bare names, as in corpora, or paths if two are equal.
         bare = {bare_name(path): timed for path, timed in by_path.items()}
@@ -301,7 +273,7 @@ class SegmentOutputs:
                 "frame score",
                 self.threshold,
                 loudness,
-                row.spoofed,
+                frames.marked,
             )
             name = _picture_name(self.base.name, row, names)
             write_text(self.base.parent / f"{name}.svg", picture)
@@ -462,11 +434,3 @@ def _score_range(windows: Sequence[WindowScore], threshold: float | None) -> tup
     if low == high:
         return low - 1, high + 1
     return low, high
-
-
-def clock(time_s: float) -> str:
-    """Write a time as minutes and seconds, with a decimal below 10 s."""
-    # Clips of a few seconds have windows of fractions of a second.
-    if time_s < 10:
-        return f"0:{time_s:04.1f}".removesuffix(".0")
-    return f"{round(time_s) // 60}:{round(time_s) % 60:02d}"

@@ -256,6 +256,12 @@ class DetectorOptions(NetworkOptions):
         "recordings without speech get no verdict; silero needs the package silero-vad",
         default="built-in",
     )
+    column: tuple[str, ...] = option(
+        "class path of a column of your own, as 'my_column.Margin'; repeatable",
+        "CLASS",
+        default=(),
+        repeated=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,7 @@ from asdf.trials.trees import open_tree
 from asdf.trials.trial_list import REFERENCE, UNLABELLED, TrialList, bare_name
 
 if TYPE_CHECKING:
+    from asdf.scoring.columns import ScoreColumn
     from asdf.scoring.speakers import SpeakerRecording
 
 LIST_SUFFIXES = frozenset({".txt", ".lst", ".csv", ".tsv"})
@@ -65,7 +66,12 @@ class Recordings:
         names: Names of the recordings in lists; '' without a list.
         labels: Label per recording: 1 bona fide, 0 spoof, -1 unknown.
         speakers: Speech of each speaker alone, if recordings are scored by speaker; else empty.
+        columns: Columns of the scores that these recordings bring.
+        notes: Sentences on what is scored of them.
     """
+
+    columns: tuple[ScoreColumn, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         # Strings, because a million `Path` objects need several times the memory.
@@ -166,7 +172,12 @@ def with_speakers(recordings: Recordings, rttm: Path) -> Recordings:
             has none.
     """
     from asdf.scoring.recordings import as_recording
-    from asdf.scoring.speakers import find_speakers, speaker_recordings
+    from asdf.scoring.speakers import (
+        SPEAKERS_NOTE,
+        SpeakerColumn,
+        find_speakers,
+        speaker_recordings,
+    )
 
     names = [bare_name(path) for path in recordings.paths]
     for name in names:
@@ -176,6 +187,8 @@ def with_speakers(recordings: Recordings, rttm: Path) -> Recordings:
                 "recordings. Score them in separate commands."
             )
     speakers = Recordings()
+    speakers.columns = (SpeakerColumn(),)
+    speakers.notes = (SPEAKERS_NOTE,)
     for path in recordings.paths:
         try:
             alone = speaker_recordings(as_recording(path), find_speakers(rttm, path))

@@ -8,13 +8,11 @@ whenever the number of results has doubled, and at the end.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TextIO
-
-import numpy as np
 
 from asdf.commands.outputs import first_file, is_stream
 from asdf.commands.score_files import CsvTable, JsonTable, Row, SegmentOutputs, write_pictures
@@ -29,9 +27,6 @@ from asdf.runs.files import atomic_write, digest_of, remove_unfinished
 from asdf.runs.streams import descriptor_of
 from asdf.scoring.document import Heading, recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
-from asdf.segments import Segment
-from asdf.tasks.localisation.frame_scores import FrameScores
-from asdf.tasks.tracing.source_scores import Sources
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import write_scores
@@ -40,10 +35,6 @@ from asdf.trials.scored_files import remove_how_scored, write_how_scored
 # Values that follow from the command are not saved, such as names and verdicts.
 _SAVED_FIELDS = (
     "score",
-    "llr_interval",
-    "unbounded_llr",
-    "unlike",
-    "distance",
     "raw",
     "error",
     "seconds",
@@ -196,17 +187,13 @@ class Results:
         """
         entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
         entry["lowest"] = result.lowest.entry() if result.lowest else None
-        entry["sources"] = asdict(result.sources) if result.sources else None
-        if result.windows_scores:
-            entry["searched"] = [
-                {**window.entry(), "judged": window.judged} for window in result.windows_scores
-            ]
         entry["over_time"] = [window.entry() for window in windows]
+        entry["values"] = {}
+        for column in self._heading.columns:
+            value = result.values.get(column.key)
+            if value is not None:
+                entry["values"][column.key] = column.saved(value)
         path = self._recordings.paths[index]
-        if result.frames is not None:
-            scores = result.frames.scores.tolist()
-            hop_s, seconds = result.frames.hop_s, result.frames.seconds
-            entry["frames"] = {"scores": scores, "hop_s": hop_s, "seconds": seconds}
         if self._outputs.json is not None:
             # Of a file that cannot be read, the entry states so already.
             with suppress(AsdfError):
@@ -302,43 +289,26 @@ class Results:
         recording = self._recordings[index]
         values = {name: entry[name] for name in _SAVED_FIELDS}
         values["error"] = self._as_field(entry["error"])
-        if entry["llr_interval"] is not None:
-            values["llr_interval"] = tuple(entry["llr_interval"])
         if entry["lowest"] is not None:
             values["lowest"] = WindowScore(**entry["lowest"])
-        if self._heading.part_search is not None:
-            searched = [WindowScore(**window) for window in entry.get("searched", ())]
-            values |= self._heading.part_search.describe(searched)
-        threshold = self._heading.threshold
-        values["verdict"] = decide_verdict(
-            entry["score"],
-            threshold,
-            entry["judged"],
-            bool(values.get("parts")),
-            entry["unbounded_llr"],
-        )
-        extras: dict[str, Any] = {}
-        if entry["sources"] is not None:
-            extras["sources"] = Sources(**entry["sources"])
-        spoofed: Sequence[Segment] = ()
-        if "frames" in entry:
-            frames = entry["frames"]
-            scores = np.array(frames["scores"], np.float32)
-            extras["frames"] = FrameScores(scores, frames["hop_s"], frames["seconds"])
-            if self._outputs.segments is not None:
-                spoofed = extras["frames"].segments(self._outputs.segments.threshold)
+        found = {}
+        columns = {}
+        for column in self._heading.columns:
+            if column.key in entry["values"]:
+                found[column.key] = column.restored(entry["values"][column.key])
+                columns[column.key] = type(column)
         result = Scored(
             index,
             recording.path,
-            extras=extras,
             name=self._as_field(str(recording.path)),
-            threshold=threshold,
-            llr=entry["score"] if self._heading.kind == "llr" else None,
+            threshold=self._heading.threshold,
+            values=found,
+            columns=columns,
             **values,
         )
+        result = replace(result, verdict=decide_verdict(result))
         windows = [WindowScore(**window) for window in entry["over_time"]]
-        speaker = self._recordings.speaker(index)
-        return Row(recording.label, result, windows, spoofed, entry.get("sha256"), speaker)
+        return Row(recording.label, result, windows, entry.get("sha256"))
 
     def _as_field(self, text: str) -> str:
         """Turn a text with a path in it into one field of a line; file names may have any bytes."""

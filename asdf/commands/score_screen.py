@@ -15,12 +15,11 @@ from collections import Counter
 from textwrap import wrap
 from typing import TextIO
 
-from asdf.commands.score_files import Row, clock, text_plot
-from asdf.metrics.llr_intervals import INTERVAL_LEVEL
-from asdf.metrics.verbal_scale import log10_llr
+from asdf.commands.score_files import Row, text_plot
+from asdf.scoring.columns import in_table
 from asdf.scoring.document import Heading
 from asdf.scoring.scored import BONA_FIDE, SPOOF
-from asdf.text import and_more, printable, shorten
+from asdf.text import clock, printable, shorten
 
 NOT_JUDGED = "not judged"
 ERROR = "error"
@@ -35,7 +34,6 @@ _MIN_NAME = 12
 
 # On standard error; the lines and tables contain all remarks.
 _REMARKS_SHOWN = 20
-_PARTS_SHOWN = 8
 
 
 class TerminalLines:
@@ -63,7 +61,7 @@ class TerminalLines:
         width = _SCORE_WIDTH
         if self._has_verdicts:
             # The score of a failed recording is empty: its verdict says so already.
-            colour = _AMBER if result.unlike else _COLOURS.get(verdict, _AMBER)
+            colour = _AMBER if result.is_doubted else _COLOURS.get(verdict, _AMBER)
             shown = verdict.ljust(_VERDICT_WIDTH)
             if self._in_colour:
                 shown = f"\x1b[{colour}m{shown}\x1b[0m"
@@ -127,11 +125,9 @@ class Screen:
         cells = [row.shown, f"{result.score:.4f}"]
         if self._heading.threshold is not None:
             cells.append(row.result.verdict or "")
-        text = "; ".join(_notes_of(row))
+        text = "; ".join(self._notes_of(row))
         if self._terminal is not None:
-            # Words are for people: programs find them in --csv and --json.
-            worded = [_describe_strength(row), text]
-            self._write(self._terminal.describe(row, "; ".join(filter(None, worded))))
+            self._write(self._terminal.describe(row, text))
         else:
             self._write("\t".join([*cells, text] if text else cells))
         if row.windows:
@@ -173,43 +169,18 @@ class Screen:
         # Another program may read the lines as they arrive.
         self._stream.flush()
 
-
-def _describe_strength(row: Row) -> str:
-    """Return an LLR in words, with log10 and its interval; '' if it is not meaningful."""
-    result = row.result
-    if result.llr is None or not result.llr_words:
-        return ""
-    interval = ""
-    if result.llr_interval is not None:
-        low, high = result.llr_interval
-        interval = f", LLR {low:.2f} to {high:.2f} at {100 * INTERVAL_LEVEL:.0f} %"
-    return f"{result.llr_words} (log10 {log10_llr(result.llr):.2f}{interval})"
-
-
-def _notes_of(row: Row) -> list[str]:
-    """Return parts, lowest window, marked parts, source and remark of a recording, in words."""
-    result = row.result
-    notes = []
-    if result.parts:
-        spans = []
-        for part in result.parts:
-            span = f"{clock(part.start_s)}-{clock(part.end_s)}"
-            spans.append(f"{span} (lowest {part.score:.4f})")
-        noun = "part sounds" if len(spans) == 1 else "parts sound"
-        notes.append(f"{len(spans)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}")
-        if result.searched is not None and result.searched.false_alarms is not None:
-            notes.append(result.searched.false_alarms.describe())
-    lowest = result.lowest
-    if lowest is not None:
-        span = f"{clock(lowest.start_s)}-{clock(lowest.end_s)}"
-        notes.append(f"mean of {result.windows} windows, lowest {lowest.score:.4f} at {span}")
-    if result.frames is not None:
-        # In seconds, as in the files, because parts are short.
-        marked = [f"{start_s:.2f}-{end_s:.2f}" for start_s, end_s in row.spoofed]
-        spans_s = and_more(marked, _PARTS_SHOWN)
-        notes.append(f"spoofed from to (s): {spans_s}" if marked else "no part marked")
-    if result.sources is not None:
-        best = result.sources.best
-        probability = result.sources.probabilities[best]
-        notes.append(f"{result.sources.column} {best} ({probability:.2f})")
-    return [*notes, result.remark] if result.remark else notes
+    def _notes_of(self, row: Row) -> list[str]:
+        """Return the words of columns, lowest window and remark of a recording."""
+        result = row.result
+        words: dict[bool, list[str]] = {True: [], False: []}
+        for column in in_table(self._heading.columns):
+            value = result.values.get(column.key)
+            if value is not None:
+                words[column.is_for_people].append(column.words(value))
+        lowest = result.lowest
+        mean = ""
+        if lowest is not None:
+            span = f"{clock(lowest.start_s)}-{clock(lowest.end_s)}"
+            mean = f"mean of {result.windows} windows, lowest {lowest.score:.4f} at {span}"
+        for_people = words[True] if self._terminal is not None else []
+        return [text for text in (*for_people, *words[False], mean, result.remark) if text]

@@ -1,4 +1,4 @@
-"""The network of a score file: chosen in a run, or checked for a calibration or fusion.
+"""The network of a score file, checked before anything is learnt from both.
 
 Invariant: scores of another network, or with reversed sign, are refused with one message; a check
 that is impossible is reported as not done, and never assumed to succeed.
@@ -7,26 +7,18 @@ that is impossible is reported as not done, and never assumed to succeed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from asdf.commands.outputs import input_name
-from asdf.errors import AsdfError, UsageError
-from asdf.hub import parse_name
-from asdf.runs.evaluations import evaluations_in
-from asdf.runs.layout import (
-    Layout,
-    NetworkName,
-    corpus_of_file,
-    layout_of_score_file,
-    network_of_score_file,
-)
+from asdf.errors import AsdfError
+from asdf.runs.layout import NetworkName, layout_of_score_file, network_of_score_file
 from asdf.runs.streams import descriptor_of, show_error
 from asdf.trials.how_scored import FULL
-from asdf.trials.run_folder import RunFolder, open_run_folder
+from asdf.trials.run_folder import RunFolder
 from asdf.trials.scored_files import how_scored, read_how_scored
 
 if TYPE_CHECKING:
@@ -202,64 +194,3 @@ def _likely_network(network: str, path: Path) -> str:
     if scored is None or scored == NetworkName(name.stem):
         return ""
     return f"Their folder suggests that they are from {scored.file}, not {name.name}. "
-
-
-def choose_of_run(network: str, scores: Path | None) -> tuple[str, Path]:
-    """Return the paths of a network and of its score file, given a network or a run.
-
-    Args:
-        network: Network as given; the folder of a run means its best network.
-        scores: Score file; None: that of the first validation set of the run.
-
-    Raises:
-        UsageError: no score file is given, and the network is not a run with one.
-        AsdfError: the run has no network yet.
-    """
-    folder = Path(network)
-    # Only the folder of a run has recorded settings.
-    if parse_name(network) is not None or not Layout(folder).settings.is_file():
-        if scores is None:
-            raise UsageError(
-                f"the score file of {network} is missing: python -m asdf calibrate {network} "
-                "SCORES. Only for the folder of a run is it optional."
-            )
-        return network, scores
-    # Imported here because it imports torch, which takes seconds.
-    from asdf.interchange import find_network
-
-    path = find_network(network)
-    name = NetworkName.parse(path.name)
-    return str(path), scores or _validation_scores(open_run_folder(folder), folder, name)
-
-
-def _validation_scores(run: RunFolder, folder: Path, name: NetworkName) -> Path:
-    """Return the score file of the first validation set on which a network was evaluated."""
-    layout = Layout(folder)
-    for evaluation in run.evaluations():
-        if evaluation.network == name:
-            path = layout.score_file(name, next(iter(evaluation.eers)))
-            if path.is_file():
-                return path
-    files = run.score_files().get(str(name), {})
-    there = ", ".join(str(layout.score_file(name, corpus)) for corpus in files)
-    raise UsageError(
-        f"{name}, the best network of {folder}, has no scores on a validation set. Give one of its "
-        f"score files: {there or 'there is none; run stage 2 of the recipe'}."
-    )
-
-
-def chose_network(scores: Path, records: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the set of a score file was used to choose the network in training.
-
-    This is so if several networks of the run were evaluated on a validation set of that name.
-
-    Args:
-        scores: Score file; if it is in a run, the run's records are read too.
-        records: Records of evaluations in the network's file.
-    """
-    layout = layout_of_score_file(scores.absolute())
-    evaluations = evaluations_in(list(records))
-    if layout is not None:
-        evaluations += RunFolder(layout.system).evaluations()
-    networks = {each.network for each in evaluations if corpus_of_file(scores) in each.eers}
-    return len(networks) > 1

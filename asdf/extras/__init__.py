@@ -17,6 +17,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "measure the effect of codecs, noise, rooms etc. on detectors, by grade",
         "asdf.extras.robustness.command",
     ),
+    "calibrate": (
+        "judge recordings",
+        "convert a network's scores to log-likelihood ratios, with a threshold",
+        "asdf.extras.forensic.calibrating.command",
+    ),
     "serve": (
         "judge recordings",
         "start an HTTP service that scores recordings, with a web page",
@@ -45,6 +50,17 @@ ENGINES: dict[str, str] = {"packed": "asdf.extras.cpu.PackedNetwork"}
 
 A class has `takes(device, precision)`, and what `asdf.scoring.computing.Engine` says.
 """
+
+COLUMNS: dict[str, str] = {
+    "unlike": "asdf.extras.forensic.unlike.UnlikeColumn",
+    "llr": "asdf.extras.forensic.support.SupportColumn",
+}
+"""Class of each column of a score (`asdf.scoring.columns`), by key, in the order in which they are
+computed; one with the key of a column of the core stands for it."""
+
+CALIBRATIONS: dict[str, str] = {"support": "asdf.extras.forensic.support.with_support"}
+"""Function that adds to a calibration what its set supports: of the calibration and its
+`CalibrationSet`."""
 
 _ZOO = "asdf.extras.zoo"
 

@@ -1,23 +1,23 @@
-"""Scores as log-likelihood ratios: a map, its bounds, and a threshold.
+"""Scores as log-likelihood ratios: a map with its range, and a threshold.
 
 Invariant: the map is increasing, so it preserves order and EER; an affine map fitted with prior 0.5
-has the lowest Cllr of all affine maps on the scores that it was fitted to. Bounds limit the stated
-LLR but change no decision: decisions use the unbounded LLR. An entry of a network file, which may
-be damaged or from anyone, gives a `Calibration` with an increasing map, finite numbers and limited
-size, or is refused.
+has the lowest Cllr of all affine maps on the scores that it was fitted to. Its range limits the
+stated LLR but changes no decision: decisions use the value of the map. An entry of a network file,
+which may be damaged or from anyone, gives a `Calibration` with an increasing map, finite numbers
+and limited size, or is refused. What else extras know of a set is handed on as it is.
 
 Sources: Brümmer, "Measuring, refining and calibrating speaker and language information extracted
 from speech", PhD thesis, Stellenbosch University, 2010, and his toolkit FoCal, for prior-weighted
-logistic regression; for the other maps, the bounds and the intervals, see `llr_maps` and
-`llr_intervals`.
+logistic regression; for the other maps, see `llr_maps`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
 
@@ -28,18 +28,16 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.costs import DetectionCost
 from asdf.metrics.detection import as_scores, eer
-from asdf.metrics.home import read_home
-from asdf.metrics.llr_intervals import INTERVAL_LEVEL, bootstrap_maps, empirical_bounds
 from asdf.metrics.llr_maps import METHODS, LlrMap, fit_affine, fit_map
+from asdf.ports import load, provided
+from asdf.trials.score_file import Scores
 
 _COSTS = ("spoof_prior", "miss", "false_alarm")
 _ALWAYS = ("scale", "offset", "threshold", *_COSTS)
 _TEXTS = ("set", "trials", "date", "folds_of", "method", "where")
 _ORIGIN_NUMBERS = ("bona_fide", "spoof", "speakers", "eer", "cross_validated_cllr")
-_BOUNDS = ("lowest_llr", "highest_llr")
+_RANGE = ("lowest_llr", "highest_llr")
 _KNOTS = ("map_scores", "map_llrs")
-_OTHERS = ("replicates", "chose_network", "windows", "home")
-_NAMES = {*_ALWAYS, *_TEXTS, *_ORIGIN_NUMBERS, *_BOUNDS, *_KNOTS, *_OTHERS}
 # Far above the output of `calibrate`: a file that claims more is not ours.
 _MAX_ROWS = 100_000
 _METHOD_NAMES = {
@@ -52,11 +50,11 @@ _METHOD_NAMES = {
 def is_sound(entry: Mapping[str, Any]) -> bool:
     """Whether an entry has the form that `Calibration.content` writes."""
     return (
-        set(_ALWAYS) <= set(entry) <= _NAMES
+        set(_ALWAYS) <= set(entry)
+        and all(isinstance(name, str) for name in entry)
         and _has_sound_texts(entry)
         and _has_sound_numbers(entry)
         and _has_sound_knots(entry)
-        and ("home" not in entry or read_home(entry["home"]) is not None)
     )
 
 
@@ -66,45 +64,37 @@ def _has_sound_texts(entry: Mapping[str, Any]) -> bool:
             return False
     if not isinstance(entry.get("chose_network", False), bool):
         return False
-    # Its content is checked by its reader, `asdf.scoring.windows`.
+    # Its content is checked by its reader, `asdf.scoring.parts`.
     if not isinstance(entry.get("windows", {}), Mapping):
         return False
     return entry.get("method", METHODS[0]) in METHODS
 
 
 def _has_sound_numbers(entry: Mapping[str, Any]) -> bool:
-    numbers = {*_ALWAYS, *_ORIGIN_NUMBERS, *_BOUNDS}.intersection(entry)
+    numbers = {*_ALWAYS, *_ORIGIN_NUMBERS, *_RANGE}.intersection(entry)
     # The threshold at the EER has no costs, that of costs has all of them.
     if all(entry[name] is None for name in _COSTS):
         numbers -= set(_COSTS)
-    if not _are_finite([entry[name] for name in numbers]) or entry["scale"] <= 0:
+    if not are_finite([entry[name] for name in numbers]) or entry["scale"] <= 0:
         return False
-    if set(_BOUNDS).isdisjoint(entry):
+    if set(_RANGE).isdisjoint(entry):
         return True
-    return set(_BOUNDS) <= set(entry) and entry["lowest_llr"] <= 0 <= entry["highest_llr"]
+    return set(_RANGE) <= set(entry) and entry["lowest_llr"] <= 0 <= entry["highest_llr"]
 
 
 def _has_sound_knots(entry: Mapping[str, Any]) -> bool:
-    """Whether knots, if any, are increasing, and replicates fit them."""
-    if not set(_KNOTS).isdisjoint(entry):
-        scores: Any = entry.get("map_scores")
-        llrs: Any = entry.get("map_llrs")
-        if not _are_finite(scores) or not _are_finite(llrs) or not len(scores) == len(llrs) >= 2:
-            return False
-        if not _rises(scores) or not _rises(llrs):
-            return False
-    if "replicates" not in entry:
+    """Whether knots, if any, are increasing."""
+    if set(_KNOTS).isdisjoint(entry):
         return True
-    rows = entry["replicates"]
-    if not isinstance(rows, list | tuple) or not 0 < len(rows) <= _MAX_ROWS:
+    scores: Any = entry.get("map_scores")
+    llrs: Any = entry.get("map_llrs")
+    if not are_finite(scores) or not are_finite(llrs) or not len(scores) == len(llrs) >= 2:
         return False
-    # Scale and offset of each, or an LLR for each knot.
-    width = len(entry.get("map_scores", (0, 0)))
-    return all(_are_finite(row) and len(row) == width for row in rows)
+    return _rises(scores) and _rises(llrs)
 
 
-def _are_finite(values: Any) -> bool:
-    """Whether the value is a row of finite numbers."""
+def are_finite(values: Any) -> bool:
+    """Return whether a value of a network file is a row of finite numbers."""
     if not isinstance(values, list | tuple) or len(values) > _MAX_ROWS:
         return False
     for value in values:
@@ -118,7 +108,7 @@ def _rises(values: Any) -> bool:
 
 
 # Keys of the map and the decision, which readers of scores do not need.
-_MAP_ENTRIES = (*_ALWAYS, "map_scores", "map_llrs", "replicates")
+_MAP_ENTRIES = (*_ALWAYS, *_KNOTS)
 
 
 @dataclass(frozen=True)
@@ -140,17 +130,13 @@ class Calibration:
         cross_validated_cllr: Cllr of trials in bits, by maps learned from other trials.
         folds_of: Unit of cross-validation, 'speakers' or 'trials'.
         method: Method that fitted the map, one of `llr_maps.METHODS`; None for 'logistic'.
-        lowest_llr, highest_llr: Bounds of the LLRs that the set supports (`llr_intervals`); None
-            without.
+        lowest_llr, highest_llr: Range of the LLRs that the set supports; None: any.
         map_scores, map_llrs: Knots of a map that is not affine (`LlrMap`); None for an affine map.
-        replicates: Maps of the bootstrap, (scale, offset) each, or the LLRs at the knots; None
-            without intervals.
         chose_network: Whether the set also chose the network, for example its epoch.
         where: Selection of the set's trials, such as 'codec=amr, language=fr'; None for all.
         windows: Threshold for windows of long recordings, as plain values
-            (`asdf.scoring.windows`); None if not learned.
-        home: Model of the embeddings of its recordings, as plain values (`asdf.metrics.home`); None
-            if not learned.
+            (`asdf.scoring.parts`); None if not learned.
+        others: Plain values by key that the columns of extras learnt from its set.
     """
 
     scale: float
@@ -173,84 +159,53 @@ class Calibration:
     highest_llr: float | None = None
     map_scores: tuple[float, ...] | None = None
     map_llrs: tuple[float, ...] | None = None
-    replicates: tuple[tuple[float, ...], ...] | None = field(default=None, repr=False)
     chose_network: bool | None = None
     where: str | None = None
     windows: dict[str, Any] | None = field(default=None, compare=False)
-    home: dict[str, Any] | None = field(default=None, repr=False, compare=False)
+    others: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def map(self) -> LlrMap:
-        """The map from scores to LLRs, without bounds."""
+        """The map from scores to LLRs, beyond its range too."""
         return LlrMap(self.scale, self.offset, self.map_scores or (), self.map_llrs or ())
 
     def llr(self, scores: npt.ArrayLike) -> Floats:
-        """Return the log-likelihood ratios of a network's scores, of any shape, within bounds."""
-        return self._bounded(self.map(scores))
+        """Return the log-likelihood ratios of a network's scores, of any shape, in the range."""
+        return self.in_range(self.map(scores))
 
     def unbounded_llr(self, scores: npt.ArrayLike) -> Floats:
         """Return the values of the map, even beyond what the set supports."""
         return self.map(scores)
 
-    def _bounded(self, llrs: Floats) -> Floats:
+    def beyond(self, raw: float) -> float | None:
+        """Return the value of the map for a score, if it is beyond the range; else None."""
+        value = float(self.map(raw))
+        return None if float(self.llr(raw)) == value else value
+
+    def in_range(self, llrs: Floats) -> Floats:
+        """Return LLRs, with the ends of the range for those beyond them."""
         if self.lowest_llr is None or self.highest_llr is None:
             return llrs
         return np.clip(llrs, self.lowest_llr, self.highest_llr)
 
     @property
     def supports_threshold(self) -> bool:
-        """Whether bounded LLRs lie on both sides of the threshold, as unbounded ones do."""
+        """Whether stated LLRs lie on both sides of the threshold, as values of the map do."""
         if self.lowest_llr is None or self.highest_llr is None:
             return True
         return self.lowest_llr < self.threshold <= self.highest_llr
 
-    def interval(self, raw: float) -> tuple[float, float] | None:
-        """Return the interval of the LLR of a score, within bounds; None without replicates.
-
-        It consists of percentiles of the bootstrap's maps, at the level `INTERVAL_LEVEL`, and
-        contains the LLR.
-        """
-        if self.replicates is None:
-            return None
-        llr = float(self.llr(raw))
-        tail = (1 - INTERVAL_LEVEL) / 2
-        quantiles = np.quantile(self._replicated_llrs(raw), [tail, 1 - tail])
-        low, high = self._bounded(quantiles).tolist()
-        return min(low, llr), max(high, llr)
-
-    def _replicated_llrs(self, raw: float) -> Floats:
-        """Return the LLR of a score by each map of the bootstrap, (replicates,)."""
-        rows = self._replicate_rows
-        if self.map_scores is None:
-            affine: Floats = rows[:, 0] * raw + rows[:, 1]
-            return affine
-        # As in `LlrMap` for one map: linear between knots, and with slope `scale` beyond them.
-        knots = np.array(self.map_scores)
-        position = np.interp(raw, knots, np.arange(knots.size))
-        # The last knot has no right neighbour.
-        left = min(int(position), knots.size - 2)
-        share = position - left
-        between = rows[:, left] * (1 - share) + rows[:, left + 1] * share
-        beyond = raw - np.clip(raw, knots[0], knots[-1])
-        llrs: Floats = between + self.scale * beyond
-        return llrs
-
-    @cached_property
-    def _replicate_rows(self) -> Floats:
-        return np.array(self.replicates, np.float64)
-
     def describe_limit(self, raw: float) -> str:
-        """Describe that the LLR of a score is at a bound; '' if it is not."""
-        unbounded = float(self.unbounded_llr(raw))
-        if float(self.llr(raw)) == unbounded:
+        """Describe that the LLR of a score is at an end of the range; '' if it is not."""
+        if self.beyond(raw) is None:
             return ""
         set_size = (
             f"{self.bona_fide:,} + {self.spoof:,}" if self.bona_fide and self.spoof else "the"
         )
         return f"LLR at the limit of what {set_size} recordings support"
 
-    def describe_bounds(self) -> str:
-        """Describe the LLRs that the set supports; '' without bounds."""
+    def describe_range(self) -> str:
+        """Describe the LLRs that the set supports; '' if it does not limit them."""
         if self.lowest_llr is None or self.highest_llr is None:
             return ""
         return (
@@ -288,9 +243,9 @@ class Calibration:
         if self.date:
             parts.append(self.date)
         sentence = f"calibrated on {', '.join(parts)}"
-        bounds = self.describe_bounds()
-        if bounds:
-            sentence += f"; {bounds}"
+        supported = self.describe_range()
+        if supported:
+            sentence += f"; {supported}"
         if self.chose_network:
             sentence += "; this set also chose the network, so its error rates are optimistic"
         return sentence
@@ -308,7 +263,7 @@ class Calibration:
         return parts
 
     def summary(self) -> dict[str, Any] | None:
-        """Return its origin and bounds for JSON; None if unknown."""
+        """Return its origin and range for JSON; None if unknown."""
         origin = self.describe_origin()
         if not origin:
             return None
@@ -319,27 +274,26 @@ class Calibration:
         return entries
 
     def public(self) -> dict[str, Any]:
-        """Return plain values for readers, without the bootstrap's maps and the home's model."""
-        entries = self.content()
-        entries.pop("replicates", None)
-        home = read_home(entries.pop("home", None))
-        if home is not None:
-            entries["home"] = home.summary()
-        return entries
+        """Return plain values for readers, without those for the columns of extras."""
+        return replace(self, others={}).content()
 
     def content(self) -> dict[str, Any]:
         """Return plain values for a network file."""
         entries: dict[str, Any] = {}
         for each in fields(self):
             value = getattr(self, each.name)
-            if value is not None or each.name in _ALWAYS:
-                entries[each.name] = _as_plain(value)
-        return entries
+            if each.name != "others" and (value is not None or each.name in _ALWAYS):
+                # As in JSON, since a network file refuses long tuples.
+                entries[each.name] = list(value) if isinstance(value, tuple) else value
+        return entries | self.others
 
 
-def _as_plain(value: Any) -> Any:
-    """Return tuples as lists, as in JSON, since a network file refuses long tuples."""
-    return list(map(_as_plain, value)) if isinstance(value, tuple) else value
+def damaged(path: object) -> AsdfError:
+    """Return the error for a calibration in the network file `path` that cannot be used."""
+    return AsdfError(
+        f"the calibration in {path} cannot be used: it was changed, damaged, or written by a "
+        "newer ASDF. Calibrate again."
+    )
 
 
 def read_calibration(entry: Any, path: object) -> Calibration | None:
@@ -351,18 +305,15 @@ def read_calibration(entry: Any, path: object) -> Calibration | None:
     if entry is None:
         return None
     if not isinstance(entry, Mapping) or not is_sound(entry):
-        raise AsdfError(
-            f"the calibration in {path} cannot be used: it was changed, damaged, or written by a "
-            "newer ASDF. Calibrate again."
-        )
-    entries = dict(entry)
+        raise damaged(path)
+    names = {each.name for each in fields(Calibration)} - {"others"}
+    entries = {name: value for name, value in entry.items() if name in names}
     # JSON only has lists.
-    for name in ("map_scores", "map_llrs"):
+    for name in _KNOTS:
         if entries.get(name) is not None:
             entries[name] = tuple(entries[name])
-    if entries.get("replicates") is not None:
-        entries["replicates"] = tuple(tuple(row) for row in entries["replicates"])
-    return Calibration(**entries)
+    others = {name: value for name, value in entry.items() if name not in names}
+    return Calibration(**entries, others=others)
 
 
 def calibrate(
@@ -373,8 +324,6 @@ def calibrate(
     units: int | None = None,
 ) -> Calibration:
     """Calibrate scores, with the threshold of `cost`, or of the EER for None.
-
-    The result has neither bounds nor intervals (`with_support`).
 
     Args:
         method: Method of `llr_maps.METHODS`.
@@ -395,32 +344,65 @@ def calibrate(
     return replace(calibration, method=method, map_scores=fitted.scores, map_llrs=fitted.llrs)
 
 
-def with_support(
-    calibration: Calibration,
-    bona_fide: npt.ArrayLike,
-    spoof: npt.ArrayLike,
-    speakers: tuple[list[str], list[str]] | None = None,
-    replicates: int = 500,
-) -> Calibration:
-    """Return a calibration with bounds and replicates from its set.
+@dataclass(frozen=True)
+class CalibrationSet:
+    """The scores that a calibration is learnt from.
 
-    Args:
-        speakers: Speaker of each trial of either class; None if unknown.
-        replicates: Number of maps of the bootstrap, for intervals.
+    Attributes:
+        name: Name of the set; None if unknown.
+        speakers: Speaker of each trial; None if unknown.
+        where: Description of the selected trials; None: all.
+        chose_network: Whether the set also chose the network; None if unknown.
     """
-    bona_fide = as_scores("bona fide", bona_fide)
-    spoof = as_scores("spoof", spoof)
-    to_llr = calibration.map
-    lowest, highest = empirical_bounds(to_llr(bona_fide), to_llr(spoof))
-    method = calibration.method or "logistic"
-    maps = bootstrap_maps(method, bona_fide, spoof, speakers, replicates)
-    if to_llr.scores:
-        rows = [tuple(each(to_llr.scores).tolist()) for each in maps]
-    else:
-        rows = [(each.scale, each.offset) for each in maps]
-    return replace(
-        calibration, lowest_llr=lowest, highest_llr=highest, replicates=tuple(rows) or None
-    )
+
+    scores: Scores
+    name: str | None = None
+    speakers: Sequence[str] | None = None
+    where: str | None = None
+    chose_network: bool | None = None
+
+    @property
+    def folds_of(self) -> str:
+        """Groups that are held out together: 'speakers' or 'trials'."""
+        return "trials" if self.speakers is None else "speakers"
+
+    @property
+    def speaker_count(self) -> int | None:
+        """Number of speakers; None if unknown."""
+        return None if self.speakers is None else len(set(self.speakers))
+
+    def speakers_by_class(self) -> tuple[list[str], list[str]] | None:
+        """Return the speaker of each bona fide and each spoof trial; None if unknown."""
+        if self.speakers is None:
+            return None
+        of_trials = list(zip(self.speakers, self.scores.labels.tolist(), strict=True))
+        bona_fide = [speaker for speaker, label in of_trials if label == 1]
+        return bona_fide, [speaker for speaker, label in of_trials if label != 1]
+
+    def describe(self, calibration: Calibration, cross_validated: float | None) -> Calibration:
+        """Return a calibration with the facts about its set, and what extras learn from it.
+
+        Args:
+            cross_validated: Cross-validated Cllr in bits; None if unknown.
+        """
+        for path in provided("CALIBRATIONS").values():
+            calibration = load(path)(calibration, self)
+        scores = self.scores
+        return replace(
+            calibration,
+            set=self.name,
+            trials=scores.digest(),
+            bona_fide=int(scores.bona_fide.size),
+            spoof=int(scores.spoof.size),
+            speakers=self.speaker_count,
+            # In UTC, so that the day does not depend on the time zone of the machine.
+            date=datetime.now(timezone.utc).date().isoformat(),
+            eer=eer(scores.bona_fide, scores.spoof)[0],
+            cross_validated_cllr=cross_validated,
+            folds_of=self.folds_of,
+            where=self.where,
+            chose_network=self.chose_network,
+        )
 
 
 def fit_llr(

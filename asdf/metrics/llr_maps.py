@@ -42,6 +42,17 @@ AUTO = "auto"
 """Choice of the method with the lowest cross-validated Cllr."""
 KNOTS = 33
 """Number of knots of a map that is not affine, equally spaced in LLR."""
+LN10 = math.log(10)
+"""The natural logarithm of ten, the number of nats per unit of log10."""
+
+
+def log10_llr(llr: float) -> float:
+    """Return a log-likelihood ratio to base ten, from one in natural logarithms.
+
+    >>> round(log10_llr(math.log(1000)), 9)
+    3.0
+    """
+    return llr / LN10
 
 
 def fit_weights(

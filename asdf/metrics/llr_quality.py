@@ -15,7 +15,7 @@ from asdf.arrays import Floats
 from asdf.metrics.costs import cllr, min_cllr_of, pav_llrs
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.intervals import proportion_bounds
-from asdf.metrics.verbal_scale import LN10
+from asdf.metrics.llr_maps import LN10
 
 _BINS = 10
 

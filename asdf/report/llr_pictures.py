@@ -19,6 +19,7 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.metrics.detection import DetCurve
+from asdf.metrics.llr_maps import LN10
 from asdf.metrics.llr_quality import (
     EmpiricalCrossEntropy,
     ReliabilityBin,
@@ -26,7 +27,6 @@ from asdf.metrics.llr_quality import (
     llr_quality,
     reliability,
 )
-from asdf.metrics.verbal_scale import LN10
 from asdf.report.curves import interleaved, thinned
 from asdf.report.drawing import Figure, Legend
 from asdf.report.gathering import Gathered

@@ -24,10 +24,10 @@ from asdf.audio.recording_sources import Limits
 from asdf.audio.speech_check import speech_finder
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
-from asdf.metrics.home import read_home
 from asdf.networks.attached import EMBEDDING
 from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
+from asdf.scoring.columns import Request, make_columns
 from asdf.scoring.computing import check_process
 from asdf.scoring.hearing import NO_DETECTION, Hearing, track_windows
 from asdf.scoring.many import ManyRecordings
@@ -37,13 +37,7 @@ from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.speakers import SpeakerScored, conclude_speaker, find_speakers, speaker_recordings
 from asdf.scoring.stream import Stream
 from asdf.scoring.whole_recording import Summary, as_result
-from asdf.scoring.windows import (
-    count_windows,
-    cut_windows,
-    in_samples,
-    make_search,
-    read_window_threshold,
-)
+from asdf.scoring.windows import count_windows, cut_windows, in_samples
 from asdf.segments import Speaker
 from asdf.settings.sections import Audio
 from asdf.shipped import SMALL
@@ -119,6 +113,7 @@ class Detector:
         engine: Literal["packed", "plain"] = "packed",
         parts: bool = True,
         speech_check: Literal["built-in", "silero", "off"] = "built-in",
+        columns: Sequence[str] = (),
     ) -> None:
         """Build the network from its file; no code in the file is executed.
 
@@ -156,6 +151,8 @@ class Detector:
                 speech gets no verdict. 'built-in': energy, modulation and voicing; 'silero': the
                 network of the package `silero-vad`; 'off': none. Trials of `score_many` are not
                 checked, because a protocol judges every trial.
+            columns: Class paths of columns of your own ('my_column.Margin'), whose values results
+                have too (docs/your_own.md). Their code is executed.
 
         Raises:
             AsdfError: the file is not a network of ASDF.
@@ -175,6 +172,7 @@ class Detector:
             engine,
             parts,
             speech_check,
+            tuple(columns),
         )
         self._process = os.getpid()
         opened = open_network(network_path, options)
@@ -195,35 +193,35 @@ class Detector:
         self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
         self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
-        self._hearing = self._make_hearing(opened, parts, speech_check)
+        self._hearing = self._make_hearing(opened, options)
         self.speech_check = "off" if self._hearing.find_speech is None else speech_check
         self._reference: np.ndarray | None = None
 
-    def _make_hearing(self, opened: OpenedNetwork, parts: bool, speech_check: str) -> Hearing:
-        search = None
-        if parts:
-            learnt = None
-            calibration = self.calibration
-            # The learnt window threshold belongs to the calibration's threshold, not to the user's.
-            if calibration is not None and self.threshold == calibration.threshold:
-                learnt = read_window_threshold(calibration.windows)
-            search = make_search(self.length, self.window_samples, self.threshold, learnt)
+    def _make_hearing(self, opened: OpenedNetwork, options: Options) -> Hearing:
         extras = opened.scorer.extras
-        home = read_home(self.calibration.home) if self.calibration else None
-        # One forward pass gives both the score and the embedding.
-        wanted = () if home is None else (EMBEDDING,)
+        request = Request(
+            self.calibration,
+            self.threshold,
+            options.parts,
+            self.length,
+            self.window_samples,
+            extras,
+            self.source,
+        )
+        columns = make_columns(request, options.columns)
+        # One forward pass gives both the score and what columns need.
+        wanted = tuple(dict.fromkeys(key for column in columns for key in column.needs))
         summary = Summary(
             self.calibration,
             self.threshold,
             self._trial_samples,
             extras,
-            search,
-            home,
+            columns,
             wanted,
             self._scorer.audio.sample_rate,
         )
         # Without verdicts nothing depends on speech.
-        find_speech = None if self.threshold is None else speech_finder(speech_check)
+        find_speech = None if self.threshold is None else speech_finder(options.speech_check)
         return Hearing(self._scorer, self.settings.sad, summary, wanted, find_speech)
 
     @property

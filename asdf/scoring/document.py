@@ -23,8 +23,8 @@ from asdf.hub import parse_name
 from asdf.interchange import find_network
 from asdf.places import open_file
 from asdf.runs.files import digest_of, sha256_of
+from asdf.scoring.columns import ScoreColumn, join_placed
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.scoring.windows import PartSearch
 from asdf.text import AnyPath
 from asdf.trials.how_scored import in_precision
 from asdf.version import VERSION
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 _PIECE = 2**20
+# Entries that every heading has, in this order.
+_ALWAYS = ("scores", "network", "kind", "threshold", "decision", "precision")
 # File name in a folder that `export` or the hub writes.
 _WEIGHTS = "model.safetensors"
 
@@ -206,12 +208,10 @@ class Heading:
         decision: Description of the threshold, in words.
         precision: Number format that the network computed in.
         calibration: Origin and limits of LLRs (`Calibration.summary`); None: not known.
-        source_column: Meaning of the classes of a network that traces sources; ''.
-        part_search: Description of the search for parts; None: no search.
+        columns: Columns of the scores.
         made_by: Versions, digest, date and options (`asdf.scoring.document`), for JSON; None:
             omitted.
         remark: Sentence on what limits all scores of the network; ''.
-        of_speakers: Whether scores are of single speakers of a conversation.
     """
 
     scores: str
@@ -221,23 +221,18 @@ class Heading:
     decision: str
     precision: str = "fp32"
     calibration: dict[str, Any] | None = None
-    source_column: str = ""
-    part_search: PartSearch | None = None
+    columns: tuple[ScoreColumn, ...] = ()
     made_by: dict[str, Any] | None = None
     remark: str = ""
-    of_speakers: bool = False
 
     def entries(self) -> dict[str, Any]:
         """Return the fields as plain values, without those that do not apply."""
-        entries = asdict(self)
-        # asdict has also taken the learnt threshold's counts, a number per genuine recording.
-        del entries["part_search"]
-        if self.part_search is not None:
-            entries["part_search"] = self.part_search.entry()
-        for name in ("source_column", "of_speakers", "made_by", "calibration", "remark"):
-            if not getattr(self, name):
-                del entries[name]
-        return entries
+        placed = [(0, {name: getattr(self, name) for name in _ALWAYS})]
+        for place, name in ((20, "calibration"), (50, "made_by"), (55, "remark")):
+            if getattr(self, name):
+                placed.append((place, {name: getattr(self, name)}))
+        placed += [(column.place[1], column.heading()) for column in self.columns]
+        return join_placed(placed)
 
 
 def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
@@ -253,7 +248,6 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         name = "a score" if calibration is None else "an LLR"
         decision = f"bona fide from {name} of {threshold:g} on"
     scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
-    classes = detector.source_classes
     return Heading(
         scores,
         network,
@@ -261,8 +255,7 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         threshold,
         decision,
         detector.precision,
-        source_column=classes.column if classes else "",
-        part_search=None if are_trials else detector.hearing.summary.search,
+        columns=tuple(c for c in detector.hearing.summary.columns if c.of_trials or not are_trials),
         calibration=calibration.summary() if calibration else None,
         remark=detector.remark,
     )

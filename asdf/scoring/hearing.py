@@ -232,8 +232,8 @@ class Hearing:
         samples = tally.end if total is None else total
         shown = shown_samples is not None
         searched = self.search_recording(recording, samples, known, shown=shown)
-        parts = self.summary.describe_parts(searched)
-        return self.summary.describe_whole(tally, total, self.score_over_time(recording), parts)
+        over_time = self.score_over_time(recording)
+        return self.summary.describe_whole(tally, total, over_time, searched)
 
     def search_recording(
         self,
@@ -366,8 +366,8 @@ class Hearing:
             trial = Trial(pieces.speech, pieces.total, scored[0].silent, scored[0].has_speech)
             score = summary.describe_trial(trial, scored[0].outcome, searched=searched)
         else:
-            parts = summary.describe_parts(searched)
-            score = summary.describe_whole(tally_windows(scored), pieces.total, parts=parts)
+            tally = tally_windows(scored)
+            score = summary.describe_whole(tally, pieces.total, searched=searched)
         over_time = [summary.describe_window(window_of[piece]) for piece in pieces.over_time]
         return name_result(score, name), over_time
 

@@ -149,6 +149,7 @@ class Options:
     engine: str = PACKED
     parts: bool = True
     speech_check: str = "built-in"
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -232,6 +233,7 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
         **limits,
         "parts": options.parts,
         "speech_check": options.speech_check,
+        "columns": options.columns,
     }
     threshold = _choose_threshold(options.threshold, calibration)
     origin = Origin(path.absolute(), state, arguments, tuple(networks))

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from asdf.audio.speech import Beginning, SpeechLength, cut_to_speech, find_beginning
 from asdf.errors import AsdfError
+from asdf.scoring.columns import ScoreColumn
 from asdf.scoring.hearing import NO_DETECTION
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.segments import MIN_STRETCH_S, Speaker, read_speakers
+from asdf.segments import MIN_STRETCH_S, Segment, Speaker, read_speakers
 from asdf.settings.sections import Audio, SpeechActivity
-from asdf.text import AnyPath, quoted_and_more
+from asdf.text import AnyPath, printable, quoted_and_more
 from asdf.trials.trial_list import bare_name
 
 MIN_SPEAKER_S = 2.0
@@ -123,18 +124,38 @@ class SpeakerScored:
 
     def entry(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return speaker_entry(self.result.entry(), self.speaker)
+        return self.result.entry()
 
 
-def speaker_entry(entry: dict[str, Any], speaker: Speaker) -> dict[str, Any]:
-    """Return the plain values of a result, preceded by those of its speaker."""
-    return {
-        "path": entry["path"],
-        "speaker": speaker.name,
-        **entry,
-        "alone": [list(segment) for segment in speaker.alone],
-        "overlapped_s": round(speaker.overlapped_s, 6),
-    }
+class SpeakerColumn(ScoreColumn):
+    """The speaker whose stretches were scored, for recordings that are scored by speaker."""
+
+    key = "speaker"
+    cells = ("speaker", "overlapped_s")
+    place = (60, 58)
+
+    def heading(self) -> dict[str, Any]:
+        return {"of_speakers": True}
+
+    @classmethod
+    def row(cls, value: Speaker) -> tuple[Any, ...]:
+        return value.name, value.overlapped_s
+
+    @classmethod
+    def placed(cls, value: Speaker) -> list[tuple[int, dict[str, Any]]]:
+        alone = [list(segment) for segment in value.alone]
+        times = {"alone": alone, "overlapped_s": round(value.overlapped_s, 6)}
+        return [(5, {"speaker": value.name}), (80, times)]
+
+    @classmethod
+    def title(cls, value: Speaker) -> str:
+        return f" [{printable(value.name, one_line=True)}]"
+
+    def saved(self, value: Speaker) -> dict[str, Any]:
+        return asdict(value)
+
+    def restored(self, saved: Mapping[str, Any]) -> Speaker:
+        return Speaker(**{**saved, "alone": tuple(Segment(*each) for each in saved["alone"])})
 
 
 def find_speakers(turns: AnyPath, recording: AnyPath | None = None) -> list[Speaker]:
@@ -185,14 +206,20 @@ def conclude_speaker(result: Scored, speaker: Speaker) -> Scored:
 
     A result from less than `MIN_SPEAKER_S` is not judged.
     """
+    columns: dict[str, type[ScoreColumn]] = {**result.columns, SpeakerColumn.key: SpeakerColumn}
+    values = {**result.values, SpeakerColumn.key: speaker}
     if result.error:
-        return result
-    known: dict[str, Any] = {
-        "parts": _on_conversation(result.parts, speaker),
-        "windows_scores": _on_conversation(result.windows_scores, speaker),
-    }
+        return replace(result, values=values, columns=columns)
+
+    def move(window: WindowScore) -> WindowScore:
+        start_s = _time_of(window.start_s, speaker, is_end=False)
+        end_s = _time_of(window.end_s, speaker, is_end=True)
+        return replace(window, start_s=start_s, end_s=end_s)
+
+    values = {key: columns[key].moved(value, move) for key, value in values.items()}
+    known: dict[str, Any] = {"values": values, "columns": columns}
     if result.lowest is not None:
-        [known["lowest"]] = _on_conversation((result.lowest,), speaker)
+        known["lowest"] = move(result.lowest)
     if result.judged and (result.seconds or 0.0) < MIN_SPEAKER_S:
         problem = (
             f"not judged: this speaker speaks alone for only {result.seconds or 0:.2f} s (under "
@@ -201,16 +228,6 @@ def conclude_speaker(result: Scored, speaker: Speaker) -> Scored:
         remark = "; ".join(filter(None, [problem, result.remark]))
         known |= {"judged": False, "verdict": None, "remark": remark}
     return replace(result, **known)
-
-
-def _on_conversation(windows: tuple[WindowScore, ...], speaker: Speaker) -> tuple[WindowScore, ...]:
-    """Return windows of the joined stretches with their times in the conversation."""
-    mapped = []
-    for window in windows:
-        start_s = _time_of(window.start_s, speaker, is_end=False)
-        end_s = _time_of(window.end_s, speaker, is_end=True)
-        mapped.append(replace(window, start_s=start_s, end_s=end_s))
-    return tuple(mapped)
 
 
 def _time_of(seconds: float, speaker: Speaker, *, is_end: bool) -> float:

@@ -15,10 +15,11 @@ import numpy as np
 from asdf.audio.streaming import StreamResampler
 from asdf.errors import UsageError
 from asdf.scoring.hearing import Hearing
+from asdf.scoring.parts import Parts, add_to_parts
 from asdf.scoring.recordings import as_chunk
 from asdf.scoring.scored import Score, WindowScore
 from asdf.scoring.whole_recording import Tally, Window
-from asdf.scoring.windows import Cut, WindowCutter, add_to_parts
+from asdf.scoring.windows import Cut, WindowCutter
 
 
 class Stream:
@@ -97,10 +98,9 @@ class Stream:
         if not self._running.windows:
             return None
         tally = self._running.tally()
-        parts = {}
+        parts = None
         if self._search is not None and self._search.applies(tally.end):
-            searched = self._search.searched(self._judged)
-            parts = {"parts": tuple(self._parts), "searched": searched}
+            parts = Parts(tuple(self._parts), self._search.searched(self._judged))
         return self._hearing.summary.describe_whole(tally, parts=parts)
 
     def _score(self, cuts: Iterable[Cut]) -> list[WindowScore]:

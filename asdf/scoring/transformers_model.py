@@ -101,7 +101,7 @@ class AsdfDetector(PreTrainedModel):
         score = logits[1]
         if self._settings.network.score != "bona_fide":
             score = logits[1] - logits[0]
-        # The bounds of a calibration change no decision.
+        # The range of a calibration changes no decision.
         llr = float(self._calibration.unbounded_llr(float(score)))
         beyond = llr - self._calibration.threshold
         if 0 <= beyond < _MARGIN:

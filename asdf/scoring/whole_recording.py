@@ -7,7 +7,7 @@ is then below `seconds`, and `remark` states what was left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
-from asdf.metrics.home import Home
-from asdf.networks.attached import EMBEDDING, Extra
+from asdf.networks.attached import Extra
+from asdf.scoring.columns import Heard, ScoreColumn
+from asdf.scoring.parts import PartColumn, Parts, PartSearch
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     MIN_SPEECH_S,
@@ -29,7 +30,6 @@ from asdf.scoring.scored import (
     decide_verdict,
 )
 from asdf.scoring.scorer import Outcome
-from asdf.scoring.windows import PartSearch
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,8 @@ class Summary:
         threshold: Lowest score of the verdict 'bona fide'; None: no verdicts.
         max_samples: Number of samples of a trial that are heard.
         extras: Further outputs besides scores, by key.
-        search: Rules of the search for parts of long recordings; None: no search.
-        home: Model of the recordings of the calibration set; None: unknown.
-        hidden: Keys of extras that are computed only for `home`, and are not in results.
+        columns: Columns of the results, in the order in which they are computed.
+        hidden: Keys of extras that are computed only for columns, and are not in results.
         sample_rate: Sampling rate of the samples, in Hz.
     """
 
@@ -153,13 +152,57 @@ class Summary:
     threshold: float | None
     max_samples: int
     extras: Mapping[str, Extra]
-    search: PartSearch | None = None
-    home: Home | None = None
+    columns: tuple[ScoreColumn, ...] = ()
     hidden: tuple[str, ...] = ()
     sample_rate: int = SAMPLE_RATE
 
-    def score_of(self, raw: float, **known: Any) -> Score:
+    @property
+    def search(self) -> PartSearch | None:
+        """Rules of the search for parts of long recordings; None: no search."""
+        searches = [column.search for column in self.columns if isinstance(column, PartColumn)]
+        return searches[0] if searches else None
+
+    def score_of(
+        self,
+        raw: float,
+        rows: Mapping[str, np.ndarray] | None = None,
+        searched: Sequence[Window] = (),
+        found: Mapping[str, Any] | None = None,
+        **known: Any,
+    ) -> Score:
         """Return the reported score for the network's score, with the `known` attributes.
+
+        Args:
+            rows: Rows of the extras, by key.
+            searched: Windows that were searched for parts.
+            found: Values of columns that are known already, by key.
+
+        Raises:
+            AsdfError: the score is not a finite number.
+        """
+        score = self._report(raw)
+        windows = tuple(map(self.describe_window, searched))
+        judged = known.get("judged", True)
+        heard = Heard(raw, score, judged, rows or {}, known.get("extras", {}), windows)
+        values: dict[str, Any] = {}
+        columns = {}
+        remarks = [known.pop("remark", "")]
+        for column in self.columns:
+            value = (found or {}).get(column.key)
+            if value is None:
+                value = column.add(heard)
+            if value is None:
+                continue
+            values[column.key] = value
+            columns[column.key] = type(column)
+            remarks.append(column.remark(value, heard))
+            heard = replace(heard, doubted=heard.doubted or column.doubts(value))
+        known |= {"threshold": self.threshold, "raw": raw, "values": values, "columns": columns}
+        known["remark"] = "; ".join(filter(None, remarks))
+        return Score(score, **known, verdict=decide_verdict(Score(score, **known)))
+
+    def _report(self, raw: float) -> float:
+        """Return the reported score for the network's score.
 
         Raises:
             AsdfError: the score is not a finite number.
@@ -168,40 +211,7 @@ class Summary:
             raise AsdfError(
                 "the network gives a score that is not a finite number: it has probably diverged."
             )
-        score = float(raw)
-        if self.calibration is not None:
-            known = self._describe_llr(raw, known)
-            score = known["llr"]
-        verdict = decide_verdict(
-            score,
-            self.threshold,
-            known.get("judged", True),
-            bool(known.get("parts")),
-            known.get("unbounded_llr"),
-        )
-        return Score(score, verdict=verdict, threshold=self.threshold, raw=raw, **known)
-
-    def _describe_llr(self, raw: float, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the LLR attributes of a score: LLR, interval, and whether it is bounded."""
-        assert self.calibration is not None
-        llr = float(self.calibration.llr(raw))
-        unbounded: float | None = float(self.calibration.unbounded_llr(raw))
-        if unbounded == llr:
-            unbounded = None
-        unlike = ""
-        if known.get("unlike"):
-            assert self.home is not None
-            unlike = self.home.describe_unlike(known["distance"])
-        # If the score is not judged, the limit of the calibration does not matter.
-        limit = self.calibration.describe_limit(raw) if known.get("judged", True) else ""
-        remarks = [known.get("remark", ""), unlike, limit]
-        return {
-            **known,
-            "llr": llr,
-            "llr_interval": self.calibration.interval(raw),
-            "unbounded_llr": unbounded,
-            "remark": "; ".join(filter(None, remarks)),
-        }
+        return float(raw) if self.calibration is None else float(self.calibration.llr(raw))
 
     def describe_trial(
         self,
@@ -231,14 +241,14 @@ class Summary:
             )
         return self.score_of(
             outcome.raw,
+            outcome.extras,
+            searched,
             seconds=trial.total / self.sample_rate,
             seconds_scored=min(trial.speech, self.max_samples) / self.sample_rate,
             windows=1,
             remark="; ".join(remarks),
             judged=not problem,
             extras={**self.describe_extras(outcome.extras, trial.speech), **(over_time or {})},
-            **self.describe_parts(searched),
-            **self.compare_with_home(outcome.extras, judged=not problem),
         )
 
     def describe_whole(
@@ -246,14 +256,16 @@ class Summary:
         tally: Tally,
         total: int | None = None,
         over_time: Mapping[str, Any] | None = None,
-        parts: Mapping[str, Any] | None = None,
+        searched: Sequence[Window] = (),
+        parts: Parts | None = None,
     ) -> Score:
         """Return the score of a recording that was heard in windows, from start to end.
 
         Args:
             total: Samples of the recording, if the windows cover only its speech.
             over_time: Extras that follow the time of the whole recording.
-            parts: Fields about its parts, as returned by `describe_parts`.
+            searched: Windows that were searched for parts.
+            parts: Parts that are known without these windows, as of a stream.
 
         Raises:
             AsdfError: as `score_of`.
@@ -269,6 +281,9 @@ class Summary:
             )
         return self.score_of(
             tally.raw,
+            tally.extras,
+            searched,
+            {"parts": parts},
             seconds=(tally.end if total is None else total) / self.sample_rate,
             seconds_scored=tally.covered / self.sample_rate,
             windows=counted,
@@ -276,24 +291,7 @@ class Summary:
             remark=remark,
             judged=not problem,
             extras={**self.describe_extras(tally.extras, tally.end), **(over_time or {})},
-            **(parts or {}),
-            **self.compare_with_home(tally.extras, judged=not problem),
         )
-
-    def compare_with_home(self, rows: Mapping[str, np.ndarray], judged: bool) -> dict[str, Any]:
-        """Return the fields of `Known` about the calibration set, from the rows of extras."""
-        if self.home is None or not judged:
-            return {}
-        distance = self.home.distance(rows[EMBEDDING])
-        # Not `distance > 1`, so that NaN counts as unlike.
-        return {"distance": distance, "unlike": not distance <= 1}
-
-    def describe_parts(self, windows: Sequence[Window]) -> dict[str, Any]:
-        """Return the fields of `Known` about parts, from the windows that were searched."""
-        if self.search is None or not windows:
-            return {}
-        scores = tuple(map(self.describe_window, windows))
-        return self.search.describe(scores)
 
     def describe_extras(self, rows: Mapping[str, np.ndarray], samples: int) -> dict[str, Any]:
         """Return the extras of `samples` samples in the form that results have."""
@@ -307,15 +305,14 @@ class Summary:
 
     def describe_window(self, window: Window) -> WindowScore:
         """Return the result of a window."""
-        score = self.score_of(window.raw)
-        unbounded = score.unbounded_llr
+        score = self._report(window.raw)
         return WindowScore(
             window.start / self.sample_rate,
             window.end / self.sample_rate,
-            float(score),
+            score,
             self.describe_extras(window.outcome.extras, window.end - window.start),
             judged=window.has_speech and not window.silent,
-            unbounded_llr=None if unbounded == float(score) else unbounded,
+            unbounded_llr=None if self.calibration is None else self.calibration.beyond(window.raw),
         )
 
     def _explain_no_verdict(self, samples: int, silent: bool, has_speech: bool) -> str:

@@ -66,6 +66,7 @@ ELSEWHERE = {
     "python -m asdf import AASIST-L.pth": "tests/unit/interchange reads its layout",
     "python -m asdf score aasist-l.pt": "a corpus that is not here; the same commands run above",
     "python -m asdf calibrate aasist-l.pt": "the same",
+    "asdf-antispoofing score network.pt call.wav --threshold 0 --column": "tests/test_your_own.py",
     "python -m asdf case net.pt call.wav": "tests/extras/forensic/case",
     "sbatch": "tests/scripts runs them under Slurm",
     "scancel": "tests/scripts",
@@ -110,9 +111,9 @@ ELSEWHERE = {
     "python -m asdf audit train_list.txt dev_list.txt --rebalance": "the lists here are too short; "
     "tests/extras/audit/test_rebalancing.py",
     "python -m asdf calibrate network.pt dev.txt --protocol P --where": "the list here has no such "
-    "columns; tests/unit/commands/test_calibrate.py",
+    "columns; tests/extras/forensic/calibrating",
     "python -m asdf calibrate network.pt dev.txt --output calibrated.pt --windows": "hours of "
-    "genuine speech; tests/unit/scoring/test_windows.py",
+    "genuine speech; tests/extras/forensic/calibrating",
     "python -m asdf why net.pt call.mp3 -o call": "minutes; tests/extras/forensic/why",
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/extras/zoo/test_antideepfake.py",

@@ -31,7 +31,7 @@ from asdf.extras.service.page_files import PageFiles
 from asdf.extras.service.service import Question, Service
 from asdf.extras.service.uploads import read_upload, watch_client
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.scoring.windows import part_window
+from asdf.scoring.parts import part_window
 from asdf.version import VERSION
 
 _WINDOW = Query(description="Seconds of a window: scores over time as well.")

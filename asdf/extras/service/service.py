@@ -30,12 +30,7 @@ from asdf.scoring.document import Documents, recording_digest
 from asdf.scoring.hearing import Pieces
 from asdf.scoring.recordings import as_recording, heard_again
 from asdf.scoring.scored import Scored
-from asdf.scoring.speakers import (
-    choose_speakers,
-    conclude_speaker,
-    speaker_entry,
-    speaker_recordings,
-)
+from asdf.scoring.speakers import choose_speakers, conclude_speaker, speaker_recordings
 from asdf.scoring.windows import count_windows, in_samples
 from asdf.segments import Speaker, parse_speakers
 from asdf.trials.text_lines import lines_of
@@ -189,9 +184,8 @@ class Service:
                 alone = Scored(0, None, error="this speaker never speaks alone", name=name)
                 if pieces is not None:
                     passing.append(self.passes.submit(pieces, name))
-                    scored, _ = await wait_for(passing[-1], gone, wait)
-                    alone = conclude_speaker(scored, speaker)
-                speakers.append(speaker_entry(alone.entry(), speaker))
+                    alone, _ = await wait_for(passing[-1], gone, wait)
+                speakers.append(conclude_speaker(alone, speaker).entry())
         except UsageError as error:
             raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:

@@ -7,7 +7,9 @@ Shapes: F frames.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -15,7 +17,11 @@ from torch import Tensor
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.attached import Extra
 from asdf.networks.interface import Outputs
+from asdf.scoring.columns import ScoreColumn
 from asdf.segments import Segment, segments_from_scores
+from asdf.text import and_more
+
+_PARTS_SHOWN = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +33,13 @@ class FrameScores:
             frame is bona fide, given the class weights of its training; higher for bona fide.
         hop_s: Length of a frame in seconds; frame f begins at f * hop_s.
         seconds: Length of the recording in seconds, where the last frame ends.
+        threshold: Score below which frames are marked; None: none are.
     """
 
     scores: np.ndarray
     hop_s: float
     seconds: float
+    threshold: float | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -45,6 +53,11 @@ class FrameScores:
         return segments_from_scores(
             self.scores, self.hop_s, threshold, duration_s=self.seconds, min_s=min_s
         )
+
+    @property
+    def marked(self) -> tuple[Segment, ...]:
+        """The parts whose frames are marked."""
+        return () if self.threshold is None else self.segments(self.threshold)
 
 
 class Frames(Extra):
@@ -65,3 +78,37 @@ class Frames(Extra):
         """Return the scores with their times."""
         # The settings refuse a network with frames at any other rate.
         return FrameScores(row, self.hop / SAMPLE_RATE, samples / SAMPLE_RATE)
+
+
+class FrameColumn(ScoreColumn):
+    """Scores of frames, and the parts that they mark below a threshold."""
+
+    key = "frames"
+    place = (70, 95)
+
+    def __init__(self, threshold: float | None = None) -> None:
+        self.threshold = threshold
+
+    def with_options(self, options: Any) -> FrameColumn:
+        return FrameColumn(options.segment_threshold if options.segments else None)
+
+    @classmethod
+    def entry(cls, value: FrameScores) -> dict[str, Any]:
+        if value.threshold is None:
+            return {}
+        return {"spoofed": [list(segment) for segment in value.marked]}
+
+    @classmethod
+    def words(cls, value: FrameScores) -> str:
+        if not value.marked:
+            return "" if value.threshold is None else "no part marked"
+        # In seconds, as in the files, because parts are short.
+        spans = [f"{start_s:.2f}-{end_s:.2f}" for start_s, end_s in value.marked]
+        return f"spoofed from to (s): {and_more(spans, _PARTS_SHOWN)}"
+
+    def saved(self, value: FrameScores) -> dict[str, Any]:
+        return {**asdict(value), "scores": value.scores.tolist()}
+
+    def restored(self, saved: Mapping[str, Any]) -> FrameScores:
+        scores = np.array(saved["scores"], np.float32)
+        return FrameScores(scores, saved["hop_s"], saved["seconds"], self.threshold)

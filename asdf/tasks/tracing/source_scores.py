@@ -14,8 +14,8 @@ the natural logarithm of each class's probability, under the class names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -24,6 +24,7 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import atomic_write
+from asdf.scoring.columns import Request, ScoreColumn
 from asdf.settings.sections import Source
 from asdf.text import AnyPath, and_more, did_you_mean, quoted_and_more, read_number
 from asdf.trials.text_lines import numbered_lines
@@ -148,9 +149,42 @@ class Sources:
         """The class with the highest probability; the first one of equal classes."""
         return max(self.log_probabilities, key=self.log_probabilities.__getitem__)
 
-    def entry(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return {"source": self.best, "sources": self.probabilities}
+
+class SourceColumn(ScoreColumn):
+    """The sources of a recording, if the network traces them."""
+
+    key = "sources"
+    cells = ("source", "source_probability")
+    place = (10, 40)
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    @classmethod
+    def wanted(cls, request: Request) -> SourceColumn | None:
+        classes = getattr(request.extras.get(cls.key), "classes", None)
+        return None if classes is None else cls(classes.column)
+
+    def heading(self) -> dict[str, Any]:
+        return {"source_column": self._column}
+
+    @classmethod
+    def row(cls, value: Sources) -> tuple[Any, ...]:
+        return value.best, value.probabilities[value.best]
+
+    @classmethod
+    def entry(cls, value: Sources) -> dict[str, Any]:
+        return {"source": value.best, "sources": value.probabilities}
+
+    @classmethod
+    def words(cls, value: Sources) -> str:
+        return f"{value.column} {value.best} ({value.probabilities[value.best]:.2f})"
+
+    def saved(self, value: Sources) -> dict[str, Any]:
+        return asdict(value)
+
+    def restored(self, saved: Mapping[str, Any]) -> Sources:
+        return Sources(**saved)
 
 
 def name_sources(column: str, names: Sequence[str], logits_K: np.ndarray) -> Sources:

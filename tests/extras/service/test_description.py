@@ -10,8 +10,8 @@ import pytest
 import asdf
 from asdf.checkpoint.network_file import write_network_file
 from asdf.checkpoint.network_reading import read_network_file
+from asdf.extras.forensic.unlike import learn_home
 from asdf.metrics.calibration import Calibration
-from asdf.metrics.home import learn_home
 from tests.extras.service.conftest import TESTS, as_file, running
 from tests.unit.conftest import sound
 
@@ -28,9 +28,8 @@ def judging(network, tmp_path_factory):
     size = plain.score(sound(9000), 16000, embedding=True).embedding.size
     values = np.random.default_rng(0).normal(size=(60, size))
     home = learn_home(values, np.arange(60) % 2, np.arange(60) % 5, 0.05, "trials").content()
-    calibration = Calibration(
-        1.0, 0.0, 0.0, replicates=((1.0, 0.0), (1.1, 0.1)), home=home, **learnt
-    )
+    others = {"replicates": [[1.0, 0.0], [1.1, 0.1]], "home": home}
+    calibration = Calibration(1.0, 0.0, 0.0, others=others, **learnt)
     file.calibration = calibration.content()
     calibrated = tmp_path_factory.mktemp("calibrated") / "net.pt"
     write_network_file(calibrated, file)

@@ -14,7 +14,7 @@ from asdf.scoring.score_list import build_list_scorer, score_list, score_with_ex
 from asdf.scoring.scorer import Outcome
 from asdf.scoring.whole_recording import Window, tally_windows
 from asdf.settings.sections import Sections
-from asdf.tasks.tracing.source_scores import name_sources
+from asdf.tasks.tracing.source_scores import SourceColumn, name_sources
 from asdf.tasks.tracing.task import build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.recordings import noise_waveforms, write_recordings
@@ -148,4 +148,4 @@ def test_sources_of_windows_and_their_names() -> None:
     assert sources.best == "A02"
     assert sources.probabilities["A02"] == pytest.approx(1 / (1 + np.exp(-0.5)))
     assert sources.energy == pytest.approx(np.log(np.exp(2) + np.exp(2.5)))
-    assert sum(sources.entry()["sources"].values()) == pytest.approx(1)
+    assert sum(SourceColumn.entry(sources)["sources"].values()) == pytest.approx(1)

@@ -16,7 +16,6 @@ from asdf.__main__ import main
 from asdf.errors import AsdfError
 from asdf.hub import known_detectors
 from asdf.interchange import find_network, read_network
-from asdf.scoring.scored import Known
 from asdf.shipped import FACTS, NETWORK, is_shipped, shipped_detector
 
 # Of the waveform of `voiced`, by the file whose digest is in facts.json.
@@ -111,12 +110,6 @@ def test_a_tone_has_no_verdict_and_no_words_whoever_asks(empty):
     assert entry["llr"] == pytest.approx(LLR, abs=2e-3) and "llr_words" not in entry
     heading, row = Path("out.csv").read_text().splitlines()
     assert dict(zip(heading.split(","), row.split(","), strict=True))["llr_words"] == ""
-
-
-def test_words_are_those_of_recordings_that_the_ratio_stands_for():
-    assert Known(llr=3.0).llr_words == "moderate support for bona fide rather than spoof"
-    for known in (Known(), Known(llr=3.0, judged=False), Known(llr=3.0, unlike=True)):
-        assert known.llr_words == ""
 
 
 def test_the_warning_goes_along_with_the_scores(empty):

@@ -12,7 +12,7 @@ from pathlib import Path
 from asdf.extras.forensic.case.examining import Case, Examined, FileFacts, Outline, Validation
 from asdf.extras.forensic.case.wording import limits, propositions, statements
 from asdf.metrics.calibration import Calibration
-from asdf.metrics.verbal_scale import log10_llr
+from asdf.metrics.llr_maps import log10_llr
 from asdf.report import Document, Figure, Items, Section, document_page, llr_figures
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.tables.page_cells import ABSENT, Cell, PageTable

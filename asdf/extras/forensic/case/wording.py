@@ -12,7 +12,7 @@ from typing import Any
 
 from asdf.extras.forensic.case.examining import Case, Examined
 from asdf.metrics.calibration import Calibration
-from asdf.metrics.verbal_scale import log10_llr
+from asdf.metrics.llr_maps import log10_llr
 from asdf.scoring.scored import MIXED, Scored
 from asdf.tables.plain_json import as_json
 

@@ -343,8 +343,7 @@ def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration
     """Return the calibration of fused scores, with the threshold at their EER."""
     import numpy as np
 
-    from asdf.commands.learn_calibration import CalibrationSet, describe_set
-    from asdf.metrics.calibration import Calibration, calibrate, eer_threshold
+    from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate, eer_threshold
     from asdf.trials.score_file import Scores
 
     first = development.scores[0]
@@ -356,7 +355,7 @@ def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration
     else:
         calibration = calibrate(fused.bona_fide, fused.spoof)
     learnt_from = CalibrationSet(fused, development.set or None, development.speakers)
-    described = describe_set(calibration, learnt_from, measured.result.cllr)
+    described = learnt_from.describe(calibration, measured.result.cllr)
     # The EER on trials that the weights were not fitted to.
     return replace(described, eer=measured.result.eer)
 

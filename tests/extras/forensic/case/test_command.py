@@ -21,7 +21,7 @@ from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
-from asdf.scoring.windows import WindowThreshold
+from asdf.scoring.parts import WindowThreshold
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.score_file import read_scores, write_scores
 from asdf.trials.scored_files import write_how_scored

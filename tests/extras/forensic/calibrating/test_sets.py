@@ -19,8 +19,9 @@ from asdf.__main__ import main
 from asdf.checkpoint.network_file import write_network_file
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.evaluation import read_scores, write_scores
-from asdf.metrics.home import learn_home, read_home
-from asdf.scoring.windows import PartSearch, learn_window_threshold, read_window_threshold
+from asdf.extras.forensic.calibrating.learning import learn_window_threshold
+from asdf.extras.forensic.unlike import learn_home, read_home
+from asdf.scoring.parts import PartSearch, read_window_threshold
 from asdf.tasks.fusion.gain import make_folds
 from tests.unit.conftest import sound, write_small_network
 
@@ -80,7 +81,7 @@ def folder(made, monkeypatch):
 
 def test_a_home_is_that_of_the_recordings_embeddings(folder):
     detector = asdf.Detector("home.pt", "cpu")
-    home = read_home(detector.calibration.home)
+    home = read_home(detector.calibration.others["home"])
     scores = read_scores("scores.txt")
     plain = asdf.Detector("net.pt", "cpu")
     rows = np.stack(
@@ -100,7 +101,7 @@ def test_a_home_is_that_of_the_recordings_embeddings(folder):
 def test_scores_are_those_without_it_and_the_embedding_stays_on_request(folder):
     detector = asdf.Detector("home.pt", "cpu", threshold=0.0, speech_check="off")
     content = read_network_file(folder / "home.pt")
-    content.calibration = replace(detector.calibration, home=None).content()
+    content.calibration = replace(detector.calibration, others={}).content()
     write_network_file(folder / "without.pt", content)
     plain = asdf.Detector("without.pt", "cpu", threshold=0.0, speech_check="off")
     path = "long/05.wav"
@@ -165,7 +166,7 @@ def test_what_it_is_not_learnt_from_is_said(capsys, folder, tmp_path):
         capsys, "calibrate", "net.pt", "scores.txt", "-o", tmp_path / "o.pt", "--unlike-rate", "0"
     )
     assert status == 0 and "unlike" not in out
-    assert asdf.Detector(tmp_path / "o.pt", "cpu").calibration.home is None
+    assert "home" not in asdf.Detector(tmp_path / "o.pt", "cpu").calibration.others
     options = ("calibrate", "net.pt", "scores.txt", "-o", tmp_path / "o.pt", "--unlike-rate")
     status, _, errors = run(capsys, *options, "0.01")
     assert status == 1 and "25 genuine recordings are too few" in errors and "needs 99" in errors

@@ -5,14 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asdf.metrics.calibration import Calibration, calibrate, read_calibration, with_support
-from asdf.metrics.llr_intervals import bootstrap_maps
+from asdf.errors import AsdfError
+from asdf.evaluation import Scores
+from asdf.extras.forensic.support import Intervals, SupportColumn, bootstrap_maps, with_support
+from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate, read_calibration
 from asdf.metrics.llr_maps import METHODS, fit_map
+from asdf.scoring.columns import Heard, Request
+from asdf.scoring.scored import Known
 
 
 def drawn(seed=0, bona_fide=80, spoof=120):
     rng = np.random.default_rng(seed)
     return rng.normal(2, 2, bona_fide), rng.normal(-2, 2, spoof)
+
+
+def supported(bona_fide, spoof, method="logistic"):
+    """Return a calibration of the scores, with its bounds and its intervals."""
+    scores = np.concatenate([bona_fide, spoof])
+    labels = np.repeat([1, 0], [len(bona_fide), len(spoof)])
+    learnt_from = CalibrationSet(Scores([f"{i}" for i in range(len(scores))], labels, scores))
+    calibration = with_support(calibrate(bona_fide, spoof, method=method), learnt_from)
+    return calibration, Intervals(calibration, "net.pt")
 
 
 def test_trials_are_drawn_by_class():
@@ -45,11 +58,11 @@ def test_speakers_are_drawn_with_all_of_their_trials():
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interval_has_the_percentiles_of_the_maps(method):
     bona_fide, spoof = drawn()
-    calibration = with_support(calibrate(bona_fide, spoof, method=method), bona_fide, spoof)
+    calibration, intervals = supported(bona_fide, spoof, method)
     maps = bootstrap_maps(method, bona_fide, spoof, None, 500)
     for raw in (-1.0, 0.0, 0.4, 1.0):
         llrs = sorted(float(fitted(raw)) for fitted in maps)
-        low, high = calibration.interval(raw)
+        low, high = intervals.interval(raw)
         # Of 500 values 12.475 lie below the percentile of 2.5; knots move a map by a little.
         tolerance = 1e-9 if method != "bi-gaussian" else 0.15
         assert low == pytest.approx(llrs[12] + 0.475 * (llrs[13] - llrs[12]), abs=tolerance)
@@ -59,14 +72,42 @@ def test_an_interval_has_the_percentiles_of_the_maps(method):
 
 def test_an_interval_ends_at_the_bounds_and_holds_its_llr():
     bona_fide, spoof = drawn()
-    calibration = with_support(calibrate(bona_fide, spoof), bona_fide, spoof)
-    low, high = calibration.interval(30.0)
+    calibration, intervals = supported(bona_fide, spoof)
+    low, high = intervals.interval(30.0)
     assert low <= calibration.llr(30.0) == high == calibration.highest_llr
-    assert calibration.interval(-30.0)[0] == calibration.lowest_llr
-    assert Calibration(1.0, 0.0, 0.0).interval(0.3) is None
+    assert intervals.interval(-30.0)[0] == calibration.lowest_llr
     # All replicates lie above the map itself.
-    skewed = Calibration(1.0, 0.0, 0.0, replicates=((1.0, 2.0), (1.0, 3.0)))
-    assert skewed.interval(0.5)[0] == 0.5
+    skewed = Calibration(1.0, 0.0, 0.0, others={"replicates": [[1.0, 2.0], [1.0, 3.0]]})
+    assert Intervals(skewed, "net.pt").interval(0.5)[0] == 0.5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replicates": []},
+        {"replicates": [[1.0, 0.0], [1.0]]},
+        {"replicates": [[1.0, np.nan]]},
+        {"replicates": "12"},
+        {"replicates": [[1.0, 2.0]], "map_scores": [0.0, 1.0, 2.0], "map_llrs": [0.0, 1.0, 2.0]},
+    ],
+)
+def test_damaged_replicates_are_refused(change):
+    """The core hands them on; who opens the network for scores hears of it."""
+    entry = {**Calibration(1.0, 0.0, 0.0).content(), **change}
+    calibration = read_calibration(entry, "net.pt")
+    assert calibration.content() == entry
+    with pytest.raises(AsdfError, match=r"net\.pt cannot be used"):
+        SupportColumn.wanted(Request(calibration, source="net.pt"))
+
+
+def test_words_are_those_of_recordings_that_the_ratio_stands_for():
+    column = SupportColumn(Calibration(1.0, 0.0, 0.0))
+    assert column.add(Heard(3.0, 3.0)).llr_words == (
+        "moderate support for bona fide rather than spoof"
+    )
+    for heard in (Heard(3.0, 3.0, judged=False), Heard(3.0, 3.0, doubted=True)):
+        assert column.add(heard).llr_words == ""
+    assert (Known().llr_words, Known().llr_interval) == ("", None)
 
 
 def test_they_come_back_from_a_file_of_json():
@@ -74,10 +115,10 @@ def test_they_come_back_from_a_file_of_json():
 
     bona_fide, spoof = drawn()
     for method in METHODS:
-        calibration = with_support(calibrate(bona_fide, spoof, method=method), bona_fide, spoof)
+        calibration, intervals = supported(bona_fide, spoof, method)
         again = read_calibration(json.loads(json.dumps(calibration.content())), "net.json")
         assert again == calibration
-        assert again.interval(0.7) == calibration.interval(0.7)
+        assert Intervals(again, "net.json").interval(0.7) == intervals.interval(0.7)
 
 
 def test_without_enough_draws_there_are_none():

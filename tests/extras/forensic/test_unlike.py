@@ -9,9 +9,10 @@ import pytest
 from scipy.spatial.distance import mahalanobis
 
 from asdf.errors import AsdfError
+from asdf.extras.forensic.unlike import UnlikeColumn, fit_cluster, learn_home, read_home
 from asdf.metrics.calibration import Calibration, read_calibration
-from asdf.metrics.home import fit_cluster, learn_home, read_home
 from asdf.metrics.intervals import exact_bounds
+from asdf.scoring.columns import Request
 
 NUMBERS = 12
 
@@ -111,14 +112,16 @@ def test_a_file_holds_it_and_readers_get_it_without_the_model():
     read = read_home(entry)
     row = draw(np.random.default_rng(7), 1)[0]
     assert read.distance(row) == pytest.approx(home.distance(row), rel=1e-5)
-    calibration = Calibration(1.0, 0.0, 0.0, set="s", bona_fide=60, spoof=60, home=entry)
-    assert read_calibration(calibration.content(), "x").home == entry
+    known = Calibration(1.0, 0.0, 0.0, set="s", bona_fide=60, spoof=60, others={"home": entry})
+    calibration = read_calibration(known.content(), "x")
+    assert calibration.others == {"home": entry}
     assert calibration == Calibration(1.0, 0.0, 0.0, set="s", bona_fide=60, spoof=60)
-    for shown in (calibration.summary()["home"], calibration.public()["home"]):
-        assert "clusters" not in shown
-        assert shown["bona_fide_beyond"] == home.bona_fide_beyond
-        low, high = exact_bounds(home.bona_fide_beyond, 60)
-        assert shown["measured_rate"] == [home.bona_fide_beyond / 60, low, high]
+    assert "home" not in calibration.summary()
+    shown = UnlikeColumn.wanted(Request(calibration)).heading()["calibration"]["home"]
+    assert "clusters" not in shown
+    assert shown["bona_fide_beyond"] == home.bona_fide_beyond
+    low, high = exact_bounds(home.bona_fide_beyond, 60)
+    assert shown["measured_rate"] == [home.bona_fide_beyond / 60, low, high]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +143,6 @@ def test_a_damaged_one_is_refused(change):
     home = learn_home(*make_set(np.random.default_rng(6), 60), 0.05, "speakers")
     entry = {**home.content(), **change}
     assert read_home(entry) is None
-    content = Calibration(1.0, 0.0, 0.0, home=entry).content()
-    with pytest.raises(AsdfError, match="cannot be used"):
-        read_calibration(content, "x")
+    calibration = Calibration(1.0, 0.0, 0.0, others={"home": entry})
+    with pytest.raises(AsdfError, match=r"the calibration in net\.pt cannot be used"):
+        UnlikeColumn.wanted(Request(calibration, source="net.pt"))

@@ -14,11 +14,13 @@ import torch
 
 import asdf
 from asdf.__main__ import main
-from asdf.commands import learn_calibration as learning
 from asdf.evaluation import DetectionCost, cllr, eer, read_scores, write_scores
+from asdf.extras.forensic import support
+from asdf.extras.forensic.calibrating.sets import chose_network
 from asdf.interchange import network_digest
-from asdf.metrics.calibration import Calibration, calibrate, with_support
-from asdf.scoring.scored import decide_verdict
+from asdf.metrics.calibration import Calibration, calibrate
+from asdf.scoring.columns import Ratio
+from asdf.scoring.scored import Score, decide_verdict
 from asdf.tasks.fusion.gain import make_folds
 from tests.unit.conftest import write_small_network
 
@@ -30,7 +32,7 @@ BONA_FIDE, SPOOF = RNG.normal(1, 2, 60), RNG.normal(-4, 2, 140)
 @pytest.fixture(autouse=True)
 def few_replicates(monkeypatch):
     """Intervals are the subject of tests of metrics: 500 maps take longer than all else here."""
-    monkeypatch.setattr(learning, "with_support", partial(with_support, replicates=50))
+    monkeypatch.setattr(support, "with_support", partial(support.with_support, replicates=50))
 
 
 @pytest.fixture
@@ -438,8 +440,6 @@ def test_a_set_that_chose_the_network_is_warned_of(capsys, tmp_path, scores):
 
 
 def test_a_run_knows_by_which_set_it_chose(tmp_path):
-    from asdf.commands.whose_scores import chose_network
-
     run_folder = tmp_path / "run"
     records = [
         {"step": step, "network": f"epoch.{step}.pt", "eer": {"dev": 0.1}} for step in (1, 2, 3)
@@ -461,13 +461,11 @@ def test_the_state_of_the_training_that_stays_is_mentioned(capsys, tmp_path, sco
 
 def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
     """A threshold beyond the bounds still divides recordings by the map."""
-    from asdf.metrics.llr_intervals import empirical_bounds
-
     run(capsys, "net.pt", "scores.txt", "--out", "cal.pt", "--method", "logistic")
     read = read_scores("scores.txt")
     map_alone = calibrate(read.bona_fide, read.spoof)
     calibration = asdf.Detector("cal.pt", "cpu").calibration
-    bounds = empirical_bounds(map_alone.llr(read.bona_fide), map_alone.llr(read.spoof))
+    bounds = support.empirical_bounds(map_alone.llr(read.bona_fide), map_alone.llr(read.spoof))
     assert (calibration.lowest_llr, calibration.highest_llr) == bounds
     highest = read.ids[int(np.argmax(read.scores))]
     # Trial scores, of which the calibration was learnt.
@@ -490,8 +488,10 @@ def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
     assert judged.llr_words.endswith("support for bona fide rather than spoof")
     assert "LLR at the limit of what 6 + 6 recordings support" in judged.remark
     beyond = entry["llr"] + 0.01
-    assert decide_verdict(entry["llr"], beyond, True, unbounded_llr=beyond) == "bona fide"
-    assert decide_verdict(entry["llr"], beyond, True) == "spoof"
+    for unbounded, verdict in ((beyond, "bona fide"), (None, "spoof")):
+        values = {"llr": Ratio(entry["llr"], unbounded)}
+        score = Score(judged, threshold=beyond, values=values, columns=judged.columns)
+        assert decide_verdict(score) == verdict
     assert answer["calibration"]["origin"] == calibration.describe_origin()
     assert not {"replicates", "scale"} & answer["calibration"].keys()
     heading, row = (recorded / "o.csv").read_text().splitlines()

@@ -40,7 +40,6 @@ next to the score file, or else by scoring two of its recordings.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,34 +48,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
-from asdf.commands.learn_calibration import (
-    CalibrationSet,
+from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
+from asdf.commands.outputs import check_file, check_inputs, input_name, show
+from asdf.commands.whose_scores import check_networks_of
+from asdf.errors import AsdfError, UsageError
+from asdf.extras.forensic.calibrating.learning import (
     describe_learnt,
     learn_calibration,
     learn_unlike,
     learn_windows,
 )
-from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
-from asdf.commands.outputs import check_file, check_inputs, input_name, show
-from asdf.commands.whose_scores import check_networks_of, choose_of_run, chose_network
-from asdf.errors import AsdfError, UsageError
+from asdf.extras.forensic.calibrating.sets import choose_of_run, describe_set, parse_where
 from asdf.hub import parse_name
 from asdf.metrics.costs import DetectionCost
 from asdf.metrics.llr_maps import AUTO, METHODS
-from asdf.metrics.summary import speakers_of
-from asdf.runs.layout import corpus_of_file, layout_of_score_file
-from asdf.runs.streams import descriptor_of
 from asdf.shipped import is_shipped
-from asdf.text import and_more
-from asdf.trials.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from asdf.metrics.calibration import Calibration
-    from asdf.trials.score_file import Scores
-    from asdf.trials.trial_list import TrialList
-
-
-_VALUES_SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +155,7 @@ def main(arguments: list[str]) -> int:
     # torch is needed from here on, and takes seconds to import.
     read = _read_network(network, args.output)
     check_networks_of([network], [path], [scores], args.folder)
-    learnt_from = _describe_set(path, scores, protocol.trials, wanted, read.evaluations)
+    learnt_from = describe_set(path, scores, protocol.trials, wanted, read.evaluations)
     try:
         learnt = learn_calibration(learnt_from, cost, args.method)
     except AsdfError as error:
@@ -188,30 +177,6 @@ def main(arguments: list[str]) -> int:
         read.write(out, calibration)
     show(f"written to {out}{read.remark}")
     return 0
-
-
-def _describe_set(
-    path: Path,
-    scores: Scores,
-    trials: TrialList | None,
-    wanted: Mapping[str, tuple[str, ...]],
-    evaluations: Sequence[Mapping[str, Any]],
-) -> CalibrationSet:
-    """Return the scores for calibration, with what is known about their set."""
-    is_file = descriptor_of(path) is None
-    layout = layout_of_score_file(path.absolute()) if is_file else None
-    if trials is None and layout is not None:
-        trials = RunFolder(layout.system).trials(corpus_of_file(path))
-    if wanted:
-        scores = select_where(scores, trials, wanted)
-    return CalibrationSet(
-        scores,
-        corpus_of_file(path) if is_file else None,
-        speakers_of(scores, trials),
-        describe_where(wanted) or None,
-        # The set may still have chosen the network, even if it is not known to have.
-        (is_file and chose_network(path, evaluations)) or None,
-    )
 
 
 @dataclass(frozen=True)
@@ -311,92 +276,3 @@ def _cost(args: CalibrateOptions) -> DetectionCost | None:
         raise UsageError(
             "--prior must be above 0 and below 1, and costs must be positive."
         ) from None
-
-
-def parse_where(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the values of each column in 'codec=amr|gsm,language=fr'.
-
-    Raises:
-        UsageError: the text has another form, or contains a column twice.
-    """
-    wanted: dict[str, tuple[str, ...]] = {}
-    for part in text.split(","):
-        column, sign, values = part.partition("=")
-        column = column.strip()
-        named = tuple(value.strip() for value in values.split("|"))
-        if not sign or not column or not all(named):
-            raise UsageError(
-                f"--where {text}: expected COLUMN=VALUE, with commas between columns and | between "
-                "values of a column, as in codec=amr|gsm,language=fr."
-            )
-        if column in wanted:
-            raise UsageError(
-                f"--where {text}: {column} is given twice. Write its values once, with | between "
-                "them."
-            )
-        wanted[column] = named
-    return wanted
-
-
-def describe_where(wanted: Mapping[str, Sequence[str]]) -> str:
-    """Return a selection in words, 'codec=amr|gsm, language=fr'."""
-    return ", ".join(f"{column}={'|'.join(values)}" for column, values in wanted.items())
-
-
-def select_where(
-    scores: Scores, trials: TrialList | None, wanted: Mapping[str, Sequence[str]]
-) -> Scores:
-    """Return the scored trials whose columns have the wanted values.
-
-    Args:
-        trials: Trials with their columns; None: only the columns of the scores are known.
-
-    Raises:
-        AsdfError: there is no such column or value, or no such trial of a class.
-    """
-    matches = np.ones(len(scores), bool)
-    for column, values in wanted.items():
-        cells = _cells_of(scores, trials, column)
-        for value in values:
-            if value not in cells:
-                raise AsdfError(
-                    f"--where {column}={value}: no trial matches. {_count_values(cells)}"
-                )
-        matches &= np.isin(cells, values)
-    selected = scores.select(np.flatnonzero(matches))
-    for name, label in (("bona fide", 1), ("spoofed", 0)):
-        if (selected.labels == label).any():
-            continue
-        # What would remain under each condition alone.
-        known = []
-        for column in wanted:
-            of_class = np.array(_cells_of(scores, trials, column))[scores.labels == label].tolist()
-            known.append(f"{column} of the {name} trials: {_count_values(of_class)}")
-        raise AsdfError(
-            f"--where {describe_where(wanted)}: {len(selected):,} trials match, but none is "
-            f"{name}, and a calibration needs both classes. {' '.join(known)}"
-        )
-    return selected
-
-
-def _cells_of(scores: Scores, trials: TrialList | None, column: str) -> list[str]:
-    """Return the value of each scored trial in a column, '' if unknown."""
-    if trials is None:
-        trials = scores
-    if column not in trials.columns:
-        names = sorted(trials.columns)
-        there = f"Known columns: {', '.join(names)}." if names else "They have no columns."
-        raise AsdfError(
-            f"--where {column}=...: the trials have no such column. {there} Columns come from the "
-            "label file of --protocol, or from the run that contains the scores."
-        )
-    cells = trials.columns[column]
-    # Scores may have another order than the label file, or fewer trials.
-    indices = map(trials.index_of, scores.ids)
-    return ["" if index is None else cells[index] for index in indices]
-
-
-def _count_values(cells: Sequence[str]) -> str:
-    counts = Counter(cells).most_common()
-    named = [f"{value or '(empty)'} ({count:,})" for value, count in counts]
-    return f"Values: {and_more(named, _VALUES_SHOWN)}."

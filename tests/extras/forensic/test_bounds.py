@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from asdf.metrics.llr_intervals import empirical_bounds
+from asdf.extras.forensic.support import empirical_bounds
 
 # Numbers of bona fide and spoof, mean and deviation, then the log10 bounds that lir computes for
 # the scores of `_draw`, all from one generator.

@@ -1,4 +1,4 @@
-"""Likelihood ratios in the words of the ENFSI guideline, and as logarithms to base ten.
+"""Likelihood ratios in the words of the ENFSI guideline.
 
 Invariant: the words for a ratio and its inverse differ only in the propositions, and a larger ratio
 never has weaker words.
@@ -11,9 +11,6 @@ support neither proposition.
 from __future__ import annotations
 
 import math
-
-LN10 = math.log(10)
-"""The natural logarithm of ten, the number of nats per unit of log10."""
 
 NEITHER = "no support for one proposition over the other"
 """Words for a likelihood ratio between 1/2 and 2."""
@@ -29,24 +26,6 @@ _STRENGTHS = (
 )
 # Tolerance for rounding, since exp(log(10)) is slightly below ten.
 _ROUNDING = 1e-12
-
-
-def log10_llr(llr: float) -> float:
-    """Return a log-likelihood ratio to base ten, from one in natural logarithms.
-
-    >>> round(log10_llr(math.log(1000)), 9)
-    3.0
-    """
-    return llr / LN10
-
-
-def natural_llr(log10: float) -> float:
-    """Return a log-likelihood ratio in natural logarithms, from one to base ten.
-
-    >>> round(natural_llr(3), 4)
-    6.9078
-    """
-    return log10 * LN10
 
 
 def describe_llr(llr: float) -> str:

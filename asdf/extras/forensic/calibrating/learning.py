@@ -1,4 +1,4 @@
-"""Learning of calibrations for `calibrate` and `fuse`, and their description.
+"""Learning of calibrations for `calibrate`, and their description.
 
 Invariant: methods are compared by the Cllr on held-out trials, with all trials of a speaker held
 out together if speakers are known. A network without embeddings, or a set whose recordings are not
@@ -8,10 +8,10 @@ Windows are searched as by `score`, with the calibrated network itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -19,17 +19,17 @@ import numpy as np
 from asdf.commands.outputs import input_name, show
 from asdf.commands.whose_scores import locate_recordings, open_as_scored
 from asdf.errors import AsdfError
-from asdf.metrics.calibration import Calibration, calibrate, with_support
+from asdf.extras.forensic.unlike import MAX_NUMBERS, Home, check_enough, learn_home
+from asdf.facts import SAMPLE_RATE
+from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate
 from asdf.metrics.costs import DetectionCost, cllr, min_cllr
 from asdf.metrics.detection import eer
-from asdf.metrics.home import MAX_NUMBERS, Home, check_enough, learn_home
-from asdf.metrics.llr_maps import AUTO, METHODS
-from asdf.metrics.verbal_scale import log10_llr
+from asdf.metrics.llr_maps import AUTO, METHODS, log10_llr
 from asdf.runs.log import track
 from asdf.runs.seeds import generator
+from asdf.scoring.parts import WindowThreshold
 from asdf.tasks.fusion.gain import calibrated_cllr, make_folds
 from asdf.trials.how_scored import in_precision
-from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
 
 # Difference of Cllr in bits below which the simplest method is preferred.
@@ -40,42 +40,6 @@ _FEW_TRIALS = 30
 _MOST = 300
 # Maximum number of folds of speakers, or trials.
 _FOLDS = 20
-
-
-@dataclass(frozen=True)
-class CalibrationSet:
-    """The scores that a calibration is learnt from.
-
-    Attributes:
-        name: Name of the set; None if unknown.
-        speakers: Speaker of each trial; None if unknown.
-        where: Description of the selected trials; None: all.
-        chose_network: Whether the set also chose the network; None if unknown.
-    """
-
-    scores: Scores
-    name: str | None = None
-    speakers: Sequence[str] | None = None
-    where: str | None = None
-    chose_network: bool | None = None
-
-    @property
-    def folds_of(self) -> str:
-        """Groups that are held out together: 'speakers' or 'trials'."""
-        return "trials" if self.speakers is None else "speakers"
-
-    @property
-    def speaker_count(self) -> int | None:
-        """Number of speakers; None if unknown."""
-        return None if self.speakers is None else len(set(self.speakers))
-
-    def speakers_by_class(self) -> tuple[list[str], list[str]] | None:
-        """Return the speaker of each bona fide and each spoof trial; None if unknown."""
-        if self.speakers is None:
-            return None
-        of_trials = list(zip(self.speakers, self.scores.labels.tolist(), strict=True))
-        bona_fide = [speaker for speaker, label in of_trials if label == 1]
-        return bona_fide, [speaker for speaker, label in of_trials if label != 1]
 
 
 @dataclass(frozen=True)
@@ -121,32 +85,7 @@ def learn_calibration(
             if value is not None and (lowest is None or value < lowest - _WORTH_IT):
                 method, lowest = name, value
     calibration = calibrate(scores.bona_fide, scores.spoof, cost, method, units)
-    return Learnt(describe_set(calibration, learnt_from, cllrs.get(method)), cllrs)
-
-
-def describe_set(
-    calibration: Calibration, learnt_from: CalibrationSet, cross_validated: float | None
-) -> Calibration:
-    """Return a calibration with the facts about its set, and the support of its claims."""
-    scores = learnt_from.scores
-    supported = with_support(
-        calibration, scores.bona_fide, scores.spoof, learnt_from.speakers_by_class()
-    )
-    return replace(
-        supported,
-        set=learnt_from.name,
-        trials=scores.digest(),
-        bona_fide=int(scores.bona_fide.size),
-        spoof=int(scores.spoof.size),
-        speakers=learnt_from.speaker_count,
-        # In UTC, so that the day does not depend on the time zone of the machine.
-        date=datetime.now(timezone.utc).date().isoformat(),
-        eer=eer(scores.bona_fide, scores.spoof)[0],
-        cross_validated_cllr=cross_validated,
-        folds_of=learnt_from.folds_of,
-        where=learnt_from.where,
-        chose_network=learnt_from.chose_network,
-    )
+    return Learnt(learnt_from.describe(calibration, cllrs.get(method)), cllrs)
 
 
 def describe_learnt(path: Path, learnt_from: CalibrationSet, learnt: Learnt) -> str:
@@ -223,9 +162,10 @@ def _describe_support(calibration: Calibration) -> str:
         "LLRs are limited to the range that these recordings support, "
         f"{lowest:.2f} to {highest:.2f} (log10 {log10_llr(lowest):.2f} to {log10_llr(highest):.2f})"
     )
-    if calibration.replicates is None:
+    replicates = calibration.others.get("replicates")
+    if replicates is None:
         return f"{bounds}; they have no interval, because most bootstrap draws lack a class"
-    count = len(calibration.replicates)
+    count = len(replicates)
     return f"{bounds}; their intervals are from {count} draws of {calibration.folds_of}"
 
 
@@ -289,7 +229,7 @@ def learn_unlike(
         show(f"recordings unlike this set cannot be detected: {error}")
         return calibration
     show(home.describe())
-    return replace(calibration, home=home.content())
+    return replace(calibration, others={**calibration.others, "home": home.content()})
 
 
 def _learn_home(
@@ -363,7 +303,6 @@ def learn_windows(network: Path, calibration: Calibration, named: str, rate: flo
     """
     from asdf.commands.score_recordings import find_recordings
     from asdf.scoring.detector import Detector
-    from asdf.scoring.windows import learn_window_threshold
 
     recordings = find_recordings([named])
     labelled = zip(recordings.paths, recordings.labels, strict=True)
@@ -387,3 +326,44 @@ def learn_windows(network: Path, calibration: Calibration, named: str, rate: flo
         show(f"{short} of {len(paths)} recordings of {named} are too short or have no speech")
     show(learnt.describe())
     return replace(calibration, windows=learnt.content())
+
+
+def learn_window_threshold(
+    scores: Sequence[Sequence[float]],
+    rate: float,
+    window: int,
+    hop: int,
+    highest: float,
+    sample_rate: int = SAMPLE_RATE,
+) -> WindowThreshold:
+    """Learn a threshold from the windows of genuine recordings.
+
+    It is the r-th smallest of the lowest windows, r = floor(rate (n + 1)): the lowest window of
+    another recording of the same kind is below it with a probability of at most r / (n + 1).
+
+    Args:
+        scores: Reported scores of the windows of each recording.
+        window, hop: Length of a window and of the hop, in samples.
+        highest: Threshold of recordings, which the learnt threshold does not exceed.
+        sample_rate: Sampling rate of the samples, in Hz.
+
+    Raises:
+        AsdfError: there are too few recordings for the rate.
+    """
+    searched = [row for row in scores if len(row)]
+    rank = math.floor(rate * (len(searched) + 1))
+    if rank < 1:
+        needed = math.ceil(1 / rate) - 1
+        raise AsdfError(
+            f"only {len(searched)} genuine recordings have windows of {window / sample_rate:.3g} "
+            f"s with speech: a threshold that {100 * rate:g} % of them fall below needs at least "
+            f"{needed}. Name more recordings that are longer than two windows, or a higher rate."
+        )
+    lowest = sorted(min(row) for row in searched)
+    threshold = min(lowest[rank - 1], highest)
+    first_below = []
+    for row in searched:
+        below = [index for index, score in enumerate(row) if score < threshold]
+        first_below.append(below[0] if below else -1)
+    counts = tuple(len(row) for row in searched)
+    return WindowThreshold(threshold, rate, window, hop, counts, tuple(first_below))

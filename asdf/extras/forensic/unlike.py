@@ -21,13 +21,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from asdf.arrays import Floats, Integers
 from asdf.errors import AsdfError
+from asdf.metrics.calibration import damaged
 from asdf.metrics.intervals import exact_bounds
+from asdf.scoring.columns import Heard, Request, ScoreColumn
 
 MAX_NUMBERS = 4096
 """Maximum number of values of an embedding, since the model grows with it."""
@@ -335,3 +337,72 @@ def _read_cluster(entry: Mapping[str, Any]) -> Cluster:
     if not rest > 0 or not (variances > 0).all():
         raise ValueError("no variances")
     return Cluster(mean, directions, variances, rest)
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Whether a recording is like those of the calibration's set.
+
+    Attributes:
+        unlike: Whether it differs from them, so that its LLR is not valid for it.
+        distance: Distance of its embedding from the set; unlike above 1.
+    """
+
+    unlike: bool
+    distance: float
+
+
+class UnlikeColumn(ScoreColumn):
+    """Whether a recording is unlike those that the calibration was learnt from."""
+
+    key = "unlike"
+    attributes: ClassVar[dict[str, Any]] = {"unlike": None, "distance": None}
+    cells = ("unlike", "distance")
+    place = (40, 30)
+    needs = ("embedding",)
+
+    def __init__(self, home: Home, is_described: bool) -> None:
+        self._home = home
+        self._is_described = is_described
+
+    @classmethod
+    def wanted(cls, request: Request) -> UnlikeColumn | None:
+        calibration = request.calibration
+        entry = None if calibration is None else calibration.others.get("home")
+        if calibration is None or entry is None:
+            return None
+        home = read_home(entry)
+        if home is None:
+            raise damaged(request.source)
+        return cls(home, bool(calibration.describe_origin()))
+
+    def add(self, heard: Heard) -> Likeness | None:
+        if not heard.judged:
+            return None
+        distance = self._home.distance(heard.rows["embedding"])
+        # Not `distance > 1`, so that NaN counts as unlike.
+        return Likeness(not distance <= 1, distance)
+
+    def remark(self, value: Likeness, heard: Heard) -> str:
+        return self._home.describe_unlike(value.distance) if value.unlike else ""
+
+    def heading(self) -> dict[str, Any]:
+        return {"calibration": {"home": self._home.summary()}} if self._is_described else {}
+
+    @classmethod
+    def row(cls, value: Likeness) -> tuple[Any, ...]:
+        return str(value.unlike).lower(), value.distance
+
+    @classmethod
+    def entry(cls, value: Likeness) -> dict[str, Any]:
+        return asdict(value)
+
+    @classmethod
+    def doubts(cls, value: Likeness) -> bool:
+        return value.unlike
+
+    def saved(self, value: Likeness) -> dict[str, Any]:
+        return asdict(value)
+
+    def restored(self, saved: Mapping[str, Any]) -> Likeness:
+        return Likeness(**saved)

@@ -1,0 +1,316 @@
+"""What likelihood ratios a set of trials supports: bounds, intervals, and the column of a score.
+
+Invariant: bounds lie on either side of 0, within the observed LLRs, and never beyond the logarithm
+of one plus the number of trials of the contradicting class. The maps of the bootstrap depend only
+on the scores, the speakers and the seed; each is fitted by the same method as the map itself.
+
+Sources: Vergeer, van Es, de Jongh, Alberink and Stoel, "Numerical likelihood ratios outputted by LR
+systems are often based on extrapolation: When to stop extrapolating?", Science & Justice 56, 2016,
+482-491: the empirical lower and upper bound (ELUB). The grid of thresholds and the treatment of
+ties, and hence the values, are those of the package lir of the Netherlands Forensic Institute.
+Efron and Tibshirani, "An introduction to the bootstrap", 1993, for the percentile interval; whole
+speakers are drawn, since trials of one speaker are dependent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from asdf.arrays import Floats, Integers
+from asdf.errors import AsdfError
+from asdf.extras.forensic.verbal_scale import describe_llr
+from asdf.metrics.calibration import Calibration, CalibrationSet, are_finite, damaged
+from asdf.metrics.llr_maps import LN10, LlrMap, fit_map, log10_llr
+from asdf.scoring.columns import Heard, LlrColumn, Ratio, Request
+
+# Distance between tested thresholds, in log10.
+_STEP = 0.01
+# Integers of trials may meet the prior's rate exactly, which does not count as a failure.
+_ROUNDING = 1e-12
+INTERVAL_LEVEL = 0.95
+"""Level of the intervals of LLRs."""
+_REPLICATES = 500
+# Far above what `calibrate` writes: a file that claims more is not ours.
+_MAX_ROWS = 100_000
+# Maximum attempts for draws that lack a class or have reversed classes.
+_TRIES = 3
+
+
+def empirical_bounds(bona_fide: Floats, spoof: Floats) -> tuple[float, float]:
+    """Return the lowest and highest LLR that the LLRs of a set support, in natural logarithms.
+
+    Decisions by these LLRs at a threshold, with the prior odds for which it is the Bayes threshold,
+    must be better than by the prior alone, even if one additional trial of each class were
+    completely misleading. The bounds are the thresholds nearest to 0 beyond which this fails.
+
+    Args:
+        bona_fide, spoof: Finite LLRs of the trials of each class.
+    """
+    # In log10, as in the paper and in lir.
+    bona_fide = np.sort(bona_fide) / LN10
+    spoof = np.sort(spoof) / LN10
+    thresholds = _thresholds(bona_fide, spoof)
+    rates = _normalised_error_rates(bona_fide, spoof, thresholds)
+    fails = rates > 1 + _ROUNDING
+    below = thresholds[fails & (thresholds <= 0)]
+    above = thresholds[fails & (thresholds >= 0)]
+    lower = thresholds[0]
+    if below.size:
+        lower = below.max() + _STEP
+    upper = thresholds[-1]
+    if above.size:
+        upper = above.min() - _STEP
+    # A system that is never better than the prior supports no LLR but 0.
+    lower = min(float(lower), 0.0)
+    upper = max(float(upper), 0.0)
+    return lower * LN10, upper * LN10
+
+
+def _thresholds(bona_fide: Floats, spoof: Floats) -> Floats:
+    """Return the possible bounds in log10: a grid of LLRs that contains 0."""
+    seen = np.concatenate([bona_fide, spoof])
+    # One trial in n + 1 is the smallest rate that n trials can show.
+    lowest = max(seen.min(), -math.log10(bona_fide.size + 1))
+    highest = min(seen.max(), math.log10(spoof.size + 1))
+    first = min(0, math.floor(lowest / _STEP))
+    last = max(0, math.floor(highest / _STEP) + 1)
+    count = last - first + 1
+    return np.linspace(first * _STEP, last * _STEP, count)
+
+
+def _normalised_error_rates(bona_fide: Floats, spoof: Floats, thresholds: Floats) -> Floats:
+    """Return the Bayes error rate of decisions at each threshold over that of the prior alone.
+
+    Args:
+        bona_fide, spoof: Sorted LLRs in log10, like the thresholds.
+    """
+    missed = np.searchsorted(bona_fide, thresholds, side="right")
+    rejected = np.searchsorted(spoof, thresholds, side="right")
+    accepted = spoof.size - rejected
+    # The misleading trial of each class: bona fide below all thresholds, spoof above them.
+    miss_rate = (missed + 1) / (bona_fide.size + 1)
+    false_alarm_rate = (accepted + 1) / (spoof.size + 1)
+    odds = 10**thresholds
+    by_scores = miss_rate + odds * false_alarm_rate
+    by_prior = np.minimum(1, odds)
+    return by_scores / by_prior
+
+
+def bootstrap_maps(
+    method: str,
+    bona_fide: Floats,
+    spoof: Floats,
+    speakers: tuple[list[str], list[str]] | None,
+    count: int,
+    seed: int = 0,
+) -> list[LlrMap]:
+    """Fit a map to each of `count` draws with replacement, of speakers or else of trials by class.
+
+    Args:
+        method: Method of `llr_maps.METHODS`.
+        speakers: Speaker of each trial of either class; None to draw trials.
+
+    Returns:
+        Maps, fewer than `count` if many draws cannot be calibrated; none if most of them cannot.
+    """
+    rng = np.random.default_rng(seed)
+    draws = _draw_trials(bona_fide.size, spoof.size, rng)
+    units = None
+    if speakers is not None:
+        draws = _draw_speakers(speakers, rng)
+        units = len({*speakers[0], *speakers[1]})
+    maps: list[LlrMap] = []
+    for _ in range(_TRIES * count):
+        indices = next(draws)
+        drawn_bona_fide = bona_fide[indices[0]]
+        drawn_spoof = spoof[indices[1]]
+        try:
+            fitted = fit_map(method, drawn_bona_fide, drawn_spoof, units)
+        except AsdfError:
+            # A class is missing, or the scores are all equal or reversed.
+            continue
+        maps.append(fitted)
+        if len(maps) == count:
+            break
+    return maps if 2 * len(maps) >= count else []
+
+
+def _draw_trials(
+    bona_fide: int, spoof: int, rng: np.random.Generator
+) -> Iterator[tuple[Integers, Integers]]:
+    """Yield the indices of drawn trials, as many of each class as there are."""
+    while True:
+        yield rng.integers(bona_fide, size=bona_fide), rng.integers(spoof, size=spoof)
+
+
+def _draw_speakers(
+    speakers: tuple[list[str], list[str]], rng: np.random.Generator
+) -> Iterator[tuple[Integers, Integers]]:
+    """Yield the indices of all trials of drawn speakers, as many speakers as there are."""
+    # Sorted, since the order of a set differs between processes, and the draws must not.
+    names = sorted({*speakers[0], *speakers[1]})
+    bona_fide = _trials_by_name(names, speakers[0])
+    spoof = _trials_by_name(names, speakers[1])
+    while True:
+        drawn = rng.integers(len(names), size=len(names))
+        yield _join(bona_fide, drawn), _join(spoof, drawn)
+
+
+def _join(trials: list[Integers], drawn: Integers) -> Integers:
+    """Return the trials of the drawn speakers."""
+    return np.concatenate([trials[speaker] for speaker in drawn])
+
+
+def _trials_by_name(names: list[str], column: list[str]) -> list[Integers]:
+    """Return the indices of the trials of each name, in the order of `names`."""
+    trials: dict[str, list[int]] = {name: [] for name in names}
+    for index, name in enumerate(column):
+        trials[name].append(index)
+    return [np.array(trials[name], np.int64) for name in names]
+
+
+def with_support(
+    calibration: Calibration, learnt_from: CalibrationSet, replicates: int = _REPLICATES
+) -> Calibration:
+    """Return a calibration with bounds, and maps of the bootstrap, from its set."""
+    bona_fide, spoof = learnt_from.scores.bona_fide, learnt_from.scores.spoof
+    to_llr = calibration.map
+    lowest, highest = empirical_bounds(to_llr(bona_fide), to_llr(spoof))
+    method = calibration.method or "logistic"
+    maps = bootstrap_maps(method, bona_fide, spoof, learnt_from.speakers_by_class(), replicates)
+    if to_llr.scores:
+        rows = [each(to_llr.scores).tolist() for each in maps]
+    else:
+        rows = [[each.scale, each.offset] for each in maps]
+    others = {**calibration.others, **({"replicates": rows} if rows else {})}
+    return replace(calibration, lowest_llr=lowest, highest_llr=highest, others=others)
+
+
+class Intervals:
+    """Intervals of likelihood ratios over calibration sets like the one of a calibration."""
+
+    def __init__(self, calibration: Calibration, source: object) -> None:
+        """Read the maps of the bootstrap: (scale, offset) each, or the LLRs at the knots.
+
+        Args:
+            source: Path or name of the network, for messages.
+
+        Raises:
+            AsdfError: they are damaged.
+        """
+        width = len(calibration.map_scores or (0, 0))
+        replicates = calibration.others["replicates"]
+        is_sound = isinstance(replicates, list | tuple) and 0 < len(replicates) <= _MAX_ROWS
+        if not is_sound or not all(are_finite(row) and len(row) == width for row in replicates):
+            raise damaged(source)
+        self._calibration = calibration
+        self._rows = np.array(replicates, np.float64)
+
+    def interval(self, raw: float) -> tuple[float, float]:
+        """Return the interval of the LLR of a score, within bounds.
+
+        It consists of percentiles of the bootstrap's maps, at the level `INTERVAL_LEVEL`, and
+        contains the LLR.
+        """
+        llr = float(self._calibration.llr(raw))
+        tail = (1 - INTERVAL_LEVEL) / 2
+        quantiles = np.quantile(self._replicated_llrs(raw), [tail, 1 - tail])
+        low, high = self._calibration.in_range(quantiles).tolist()
+        return min(low, llr), max(high, llr)
+
+    def _replicated_llrs(self, raw: float) -> Floats:
+        """Return the LLR of a score by each map of the bootstrap, (replicates,)."""
+        rows = self._rows
+        if self._calibration.map_scores is None:
+            affine: Floats = rows[:, 0] * raw + rows[:, 1]
+            return affine
+        # As in `LlrMap` for one map: linear between knots, and with slope `scale` beyond them.
+        knots = np.array(self._calibration.map_scores)
+        position = np.interp(raw, knots, np.arange(knots.size))
+        # The last knot has no right neighbour.
+        left = min(int(position), knots.size - 2)
+        share = position - left
+        between = rows[:, left] * (1 - share) + rows[:, left + 1] * share
+        beyond = raw - np.clip(raw, knots[0], knots[-1])
+        llrs: Floats = between + self._calibration.scale * beyond
+        return llrs
+
+
+@dataclass(frozen=True)
+class Supported(Ratio):
+    """A likelihood ratio with what its set supports.
+
+    Attributes:
+        llr_interval: Interval of the LLR, (low, high), from the bootstrap of the calibration set;
+            None if the calibration has none.
+        llr_words: LLR in the words of the ENFSI guideline; '' if it is not valid for the recording.
+    """
+
+    llr_interval: tuple[float, float] | None = None
+    llr_words: str = ""
+
+
+class SupportColumn(LlrColumn):
+    """The score of a calibrated network as a likelihood ratio: its interval, and its words."""
+
+    attributes: ClassVar[dict[str, Any]] = {
+        **LlrColumn.attributes,
+        "llr_interval": None,
+        "llr_words": "",
+    }
+    cells = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
+    # Words are for people: programs find them in --csv and --json.
+    is_for_people = True
+
+    def __init__(self, calibration: Calibration, source: object = "the network") -> None:
+        super().__init__(calibration)
+        has_intervals = "replicates" in calibration.others
+        self._intervals = Intervals(calibration, source) if has_intervals else None
+
+    @classmethod
+    def wanted(cls, request: Request) -> SupportColumn | None:
+        calibration = request.calibration
+        return None if calibration is None else cls(calibration, request.source)
+
+    def add(self, heard: Heard) -> Supported:
+        interval = None if self._intervals is None else self._intervals.interval(heard.raw)
+        is_valid = heard.judged and not heard.doubted
+        words = describe_llr(heard.score) if is_valid else ""
+        return Supported(heard.score, self.calibration.beyond(heard.raw), interval, words)
+
+    @classmethod
+    def row(cls, value: Ratio) -> tuple[Any, ...]:
+        assert isinstance(value, Supported)
+        low, high = value.llr_interval or (None, None)
+        return log10_llr(value.llr), low, high, value.unbounded_llr, value.llr_words
+
+    @classmethod
+    def entry(cls, value: Ratio) -> dict[str, Any]:
+        assert isinstance(value, Supported)
+        known = super().entry(value)
+        unbounded = known.pop("unbounded_llr", None)
+        if value.llr_words:
+            known["llr_words"] = value.llr_words
+        if value.llr_interval is not None:
+            known["llr_interval"] = list(value.llr_interval)
+        return known if unbounded is None else {**known, "unbounded_llr": unbounded}
+
+    @classmethod
+    def words(cls, value: Ratio) -> str:
+        assert isinstance(value, Supported)
+        if not value.llr_words:
+            return ""
+        interval = ""
+        if value.llr_interval is not None:
+            low, high = value.llr_interval
+            interval = f", LLR {low:.2f} to {high:.2f} at {100 * INTERVAL_LEVEL:.0f} %"
+        return f"{value.llr_words} (log10 {log10_llr(value.llr):.2f}{interval})"
+
+    def restored(self, saved: Mapping[str, Any]) -> Supported:
+        interval = saved["llr_interval"]
+        return Supported(**{**saved, "llr_interval": None if interval is None else tuple(interval)})

@@ -1,0 +1,286 @@
+"""Columns of a score: what is known of a scored recording besides its score.
+
+Invariant: files, screens and services loop over columns and name none. A column is found by its
+class path: those of extras in their table, which stand before those of the core and replace the
+ones with the same key; then those that a caller names. What a journal saves of a value gives the
+same value back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from asdf.metrics.calibration import Calibration
+from asdf.metrics.llr_maps import log10_llr
+from asdf.ports import load, provided
+from asdf.settings.class_path import find_class
+from asdf.trials.how_scored import ScoredLength
+
+if TYPE_CHECKING:
+    from asdf.networks.attached import Extra
+
+COLUMNS: dict[str, str] = {
+    "llr": "asdf.scoring.columns.LlrColumn",
+    "sources": "asdf.tasks.tracing.source_scores.SourceColumn",
+    "parts": "asdf.scoring.parts.PartColumn",
+    "frames": "asdf.tasks.localisation.frame_scores.FrameColumn",
+}
+"""Class of each column of the core, by key, in the order in which they are computed."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a detector gives, from which columns tell whether they apply.
+
+    Attributes:
+        calibration: Calibration of the network; None without one.
+        threshold: Lowest score of the verdict 'bona fide'; None: no verdicts.
+        parts: Whether long recordings are searched for parts.
+        length: Part of a recording that a trial score is of.
+        window_samples: Longest window that the network hears whole.
+        extras: Further outputs of the network besides scores, by key.
+        source: Path or name of the network, for messages.
+    """
+
+    calibration: Calibration | None = None
+    threshold: float | None = None
+    parts: bool = False
+    length: ScoredLength = field(default_factory=lambda: ScoredLength(1, None))
+    window_samples: int = 0
+    extras: Mapping[str, Extra] = field(default_factory=dict)
+    source: str = "the network"
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What the network gave for a recording, from which columns compute their values.
+
+    Attributes:
+        raw: Score of the network.
+        score: Reported score: the LLR of a calibrated network.
+        judged: Whether the score says anything about the recording.
+        rows: Further outputs of the network, by key; means over the windows.
+        extras: The same outputs in the form of results.
+        windows: Windows that were searched for parts (`WindowScore`).
+        doubted: Whether an earlier column says that the score is not valid for this recording.
+    """
+
+    raw: float
+    score: float
+    judged: bool = True
+    rows: Mapping[str, np.ndarray] = field(default_factory=dict)
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    windows: Sequence[Any] = ()
+    doubted: bool = False
+
+
+class ScoreColumn:
+    """Something known of a scored recording besides its score: parts, likelihood ratio ...
+
+    As it is, it is an output of the network with this key, in the form of results.
+
+    Attributes:
+        key: Key of the value in `Scored.values`, which results have as an attribute too.
+        attributes: Attributes of the value that results have too, with what they are without it.
+        cells: Names of its columns in CSV.
+        place: Place of its columns among those of others in CSV, and of its keys in JSON.
+        of_trials: Whether trial scores have it, and not only those of whole recordings.
+        needs: Outputs of the network that it needs, which are computed on request.
+        is_for_people: Whether its words are shown on a terminal alone.
+    """
+
+    key: ClassVar[str]
+    attributes: ClassVar[dict[str, Any]] = {}
+    cells: ClassVar[tuple[str, ...]] = ()
+    place: ClassVar[tuple[int, int]] = (50, 65)
+    of_trials: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ()
+    is_for_people: ClassVar[bool] = False
+
+    @classmethod
+    def wanted(cls, request: Request) -> ScoreColumn | None:
+        """Return the column of a detector; None if it does not apply.
+
+        Raises:
+            AsdfError: what it was learnt from is damaged.
+        """
+        return cls() if cls.key in request.extras else None
+
+    def with_options(self, options: Any) -> ScoreColumn:
+        """Return the column with the options of a command line."""
+        return self
+
+    def add(self, heard: Heard) -> Any:
+        """Return the value for a recording; None if it does not apply."""
+        return heard.extras.get(self.key)
+
+    def remark(self, value: Any, heard: Heard) -> str:
+        """Return a sentence of caution about the score; ''."""
+        return ""
+
+    def heading(self) -> dict[str, Any]:
+        """Return what a whole file says once, as plain values."""
+        return {}
+
+    def describe(self) -> str:
+        """Return how recordings are scored, in a sentence for the first lines; ''."""
+        return ""
+
+    def work(self) -> Any:
+        """Return what saved values depend on besides the network, as plain values."""
+        return None
+
+    @classmethod
+    def row(cls, value: Any) -> tuple[Any, ...]:
+        """Return the cells; None for an empty one."""
+        return (value,)
+
+    @classmethod
+    def entry(cls, value: Any) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {cls.key: value}
+
+    @classmethod
+    def placed(cls, value: Any) -> list[tuple[int, dict[str, Any]]]:
+        """Return the plain values with their places among the keys of others."""
+        return [(cls.place[1], cls.entry(value))]
+
+    @classmethod
+    def words(cls, value: Any) -> str:
+        """Return a sentence for a screen; '' says nothing."""
+        return ""
+
+    @classmethod
+    def title(cls, value: Any) -> str:
+        """Return what is shown behind the name of the recording; ''."""
+        return ""
+
+    @classmethod
+    def veto(cls, value: Any, verdict: str) -> str | None:
+        """Return another verdict; None: the verdict stays."""
+        return None
+
+    @classmethod
+    def doubts(cls, value: Any) -> bool:
+        """Return whether the score is not valid for the recording."""
+        return False
+
+    @classmethod
+    def moved(cls, value: Any, move: Callable[[Any], Any]) -> Any:
+        """Return the value with other times: those that `move` gives its windows."""
+        return value
+
+    def saved(self, value: Any) -> Any:
+        """Return plain values from which `restored` makes the same value, for a journal."""
+        return value
+
+    def restored(self, saved: Any) -> Any:
+        """Return the value of what was saved."""
+        return saved
+
+
+def find_columns(named: Iterable[str] = ()) -> dict[str, type[ScoreColumn]]:
+    """Return the classes of all columns by key, those of extras first.
+
+    Args:
+        named: Class paths of further columns.
+
+    Raises:
+        UsageError: there is no such class, or its class is no `ScoreColumn`.
+    """
+    extras = provided("COLUMNS")
+    columns: dict[str, type[ScoreColumn]] = {}
+    for key, path in {**extras, **COLUMNS, **extras}.items():
+        columns[key] = load(path)
+    for path in named:
+        column = find_class(path, Path(), "columns", ScoreColumn)
+        columns[column.key] = column
+    return columns
+
+
+def make_columns(request: Request, named: Iterable[str] = ()) -> tuple[ScoreColumn, ...]:
+    """Return the columns of a detector, in the order in which they are computed.
+
+    Raises:
+        UsageError, AsdfError: as `find_columns` and `ScoreColumn.wanted`.
+    """
+    made = [column.wanted(request) for column in find_columns(named).values()]
+    return tuple(column for column in made if column is not None)
+
+
+def in_table(columns: Iterable[ScoreColumn]) -> list[ScoreColumn]:
+    """Return the columns in the order of their cells in CSV."""
+    return sorted(columns, key=lambda column: column.place[0])
+
+
+def join_placed(placed: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return the plain values of several columns in the order of their places.
+
+    What one says of an entry of another, a mapping, is joined to it.
+    """
+    entry: dict[str, Any] = {}
+    for _, values in sorted(placed, key=lambda each: each[0]):
+        for name, value in values.items():
+            known = entry.get(name)
+            entry[name] = {**known, **value} if isinstance(known, dict) else value
+    return entry
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A score that is a likelihood ratio.
+
+    Attributes:
+        llr: Natural-log likelihood ratio of bona fide against spoof.
+        unbounded_llr: Value of the calibration's map, if its set supports only `llr`; else None.
+            Verdicts use it.
+    """
+
+    llr: float
+    unbounded_llr: float | None = None
+
+
+class LlrColumn(ScoreColumn):
+    """The score of a calibrated network as a log-likelihood ratio."""
+
+    key = "llr"
+    attributes: ClassVar[dict[str, Any]] = {"llr": None, "unbounded_llr": None}
+    cells: ClassVar[tuple[str, ...]] = ("log10_llr", "unbounded_llr")
+    place = (30, 20)
+    kind: ClassVar[type[Ratio]] = Ratio
+
+    def __init__(self, calibration: Calibration) -> None:
+        self.calibration = calibration
+
+    @classmethod
+    def wanted(cls, request: Request) -> LlrColumn | None:
+        return None if request.calibration is None else cls(request.calibration)
+
+    def add(self, heard: Heard) -> Ratio:
+        return Ratio(heard.score, self.calibration.beyond(heard.raw))
+
+    def remark(self, value: Ratio, heard: Heard) -> str:
+        # If the score is not judged, the limit of the calibration does not matter.
+        return self.calibration.describe_limit(heard.raw) if heard.judged else ""
+
+    @classmethod
+    def row(cls, value: Ratio) -> tuple[Any, ...]:
+        return log10_llr(value.llr), value.unbounded_llr
+
+    @classmethod
+    def entry(cls, value: Ratio) -> dict[str, Any]:
+        entry = {"llr": value.llr, "log10_llr": log10_llr(value.llr)}
+        if value.unbounded_llr is not None:
+            entry["unbounded_llr"] = value.unbounded_llr
+        return entry
+
+    def saved(self, value: Ratio) -> dict[str, Any]:
+        return asdict(value)
+
+    def restored(self, saved: Mapping[str, Any]) -> Ratio:
+        return self.kind(**saved)
