@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from asdf.audio.channels import Relation, compare_samples, is_silent, recall, remember
 from asdf.audio.ends import missing_end
 from asdf.audio.recording_sources import AnySource, FileBytes, limits_of, open_file
 from asdf.errors import AsdfError
@@ -41,12 +42,8 @@ _HAS_CHECKSUMS = ("wv", "tta", "tak", "ape")
 _NOT_OPENED = {
     b"#EXTM3U": "a playlist",
     b"ffconcat": "a list of files to join",
-    b"nut/multimedia": "NUT",
     b".RMF": "RealMedia",
     b"\x06\x0e\x2b\x34": "MXF",
-    b"FWS": "Flash",
-    b"CWS": "Flash",
-    b"MThd": "MIDI, which has no sound",
 }
 
 # Encoders pad the ends by up to two frames, which the stated duration may include.
@@ -71,6 +68,8 @@ class Decoded:
         dropped: Number of decoded frames that are not among the samples; see `decode`.
         stated_s: Duration stated in the file, in seconds; None if it states none.
         missing_end: Description of the part missing at its end, by its container; '' for none.
+        track: Number of the track, from 1.
+        tracks: Number of sound tracks of the file.
     """
 
     samples: np.ndarray
@@ -78,6 +77,8 @@ class Decoded:
     dropped: int = 0
     stated_s: float | None = None
     missing_end: str = ""
+    track: int = 1
+    tracks: int = 1
 
     @property
     def frames(self) -> int:
@@ -96,12 +97,18 @@ class Decoded:
         return f"{self.stated_s:.2f} s are promised by the header, {decoded_s:.2f} s decode"
 
 
-def decode(path: AnySource, max_bytes: int | None = None, containers: str = CONTAINERS) -> Decoded:
-    """Decode the first sound track of a file from its start to its end.
+def decode(
+    path: AnySource,
+    max_bytes: int | None = None,
+    containers: str = CONTAINERS,
+    track: int | None = None,
+) -> Decoded:
+    """Decode a sound track of a file from its start to its end.
 
     Args:
         max_bytes: Maximum size of the samples in bytes. Samples of a longer track are only counted
             as `dropped`, since a small file may hold many hours.
+        track: Number of the track, from 1; None for the default one of players.
 
     Raises:
         NotDecoded: the file has another container, has no sound or is damaged.
@@ -111,7 +118,9 @@ def decode(path: AnySource, max_bytes: int | None = None, containers: str = CONT
     held: list[np.ndarray] = []
     held_bytes = frames = dropped = 0
     formats = set()
-    with _opened(path, containers) as (container, stream):
+    with _opened(path, containers, track) as (container, stream):
+        tracks = list(container.streams.audio)
+        track = tracks.index(stream) + 1
         for frame in container.decode(stream):
             block = _read_frame(frame, stream.codec_context.channels)
             formats.add((frame.sample_rate, block.shape[1]))
@@ -132,16 +141,66 @@ def decode(path: AnySource, max_bytes: int | None = None, containers: str = CONT
     rate, _ = formats.pop()
     with open_file(path) as file:
         missing = missing_end(FileBytes(file))
-    return Decoded(np.concatenate(held), rate, dropped, stated_s, missing)
+    return Decoded(np.concatenate(held), rate, dropped, stated_s, missing, track, len(tracks))
 
 
-def decode_blocks(path: AnySource) -> Iterator[np.ndarray]:
+def decode_track(path: AnySource, max_bytes: int, track: int | None) -> Decoded:
+    """Decode a track as `decode`; remember of a file with several whether they are the same sound.
+
+    Args:
+        track: Number of the track, from 1; None for the first that is not silent, beginning with
+            the default one of players.
+
+    Raises:
+        NotDecoded: as in `decode`; without `track`, for any of the tracks.
+    """
+    found = recall(path, "track")
+    if track is None and found is not None:
+        track = found.heard[0]
+    first = decode(path, max_bytes, track=track)
+    if track is not None or first.tracks == 1:
+        return first
+    chosen = first
+    heard: list[int] = []
+    why = ""
+    for track in sorted(range(1, first.tracks + 1), key=lambda number: number != first.track):
+        try:
+            decoded = first
+            if track != first.track:
+                decoded = decode(path, max_bytes, track=track)
+        except NotDecoded as error:
+            raise NotDecoded(f"sound track {track}: {error}") from None
+        if not decoded.dropped and is_silent(as_float(decoded.samples)):
+            continue
+        if heard:
+            why = why or _compare_tracks(chosen, decoded)
+        else:
+            chosen = decoded
+        heard.append(track)
+    remember(path, "track", Relation(tuple(heard) or (first.track,), why))
+    return chosen
+
+
+def _compare_tracks(one: Decoded, other: Decoded) -> str:
+    """Return how two tracks differ; '' if they are the same sound."""
+    names = f"sound tracks {one.track} and {other.track}"
+    if one.rate != other.rate or abs(one.frames - other.frames) > one.rate * _PADDING_S:
+        return f"{names} have other rates or lengths"
+    if one.dropped or other.dropped:
+        return f"{names} are too long to be compared"
+    length = min(one.frames, other.frames)
+    means = [as_float(each.samples[:length]).mean(axis=1) for each in (one, other)]
+    why = compare_samples(np.stack(means, axis=1), one.rate, needs_speech=False).why
+    return f"{names} are not the same sound" if why else ""
+
+
+def decode_blocks(path: AnySource, track: int) -> Iterator[np.ndarray]:
     """Yield the decoded samples as blocks of (frames, channels) float32, on demand.
 
     Raises:
         NotDecoded: as in `decode`.
     """
-    with _opened(path, CONTAINERS) as (container, stream):
+    with _opened(path, CONTAINERS, track) as (container, stream):
         for frame in container.decode(stream):
             yield as_float(_read_frame(frame, stream.codec_context.channels))
 
@@ -181,8 +240,10 @@ def count_samples(path: AnySource, rate: int) -> int | None:
 
 
 @contextmanager
-def _opened(path: AnySource, containers: str) -> Iterator[tuple[Any, Any]]:
-    """Open a file's container and first sound track for the block; errors become `NotDecoded`."""
+def _opened(
+    path: AnySource, containers: str, track: int | None = None
+) -> Iterator[tuple[Any, Any]]:
+    """Open a file's container and a sound track for the block; errors become `NotDecoded`."""
     # On demand, since most recordings need no FFmpeg, whose libraries take a moment to load.
     import av
 
@@ -193,7 +254,13 @@ def _opened(path: AnySource, containers: str) -> Iterator[tuple[Any, Any]]:
             is_open = True
             if not container.streams.audio:
                 raise NotDecoded("it contains no audio")
-            stream = container.streams.audio[0]
+            tracks = list(container.streams.audio)
+            if track is not None and track > len(tracks):
+                raise AsdfError(
+                    f"{path}: the sound tracks of its recording are 1 to {len(tracks)}."
+                )
+            # Of the default tracks, or else of all, the first one.
+            stream = sorted(tracks, key=_is_not_default)[0] if track is None else tracks[track - 1]
             if container.format.name in _HAS_CHECKSUMS:
                 stream.codec_context.options = {"err_detect": "crccheck+explode"}
             yield container, stream
@@ -206,6 +273,10 @@ def _opened(path: AnySource, containers: str) -> Iterator[tuple[Any, Any]]:
         if container_name:
             reason = f"ASDF does not open this container, {container_name}"
         raise NotDecoded(reason) from None
+
+
+def _is_not_default(stream: Any) -> bool:
+    return not int(stream.disposition) & 1
 
 
 def _name_unopened(path: AnySource) -> str:
@@ -248,7 +319,7 @@ class LongTrack:
         self.samplerate = decoded.rate
         self.channels = decoded.samples.shape[1]
         self._source = source
-        self._blocks: Iterator[np.ndarray] = decode_blocks(source)
+        self._blocks: Iterator[np.ndarray] = decode_blocks(source, decoded.track)
         self._block = np.zeros((0, self.channels), np.float32)
         self._position = 0
 

@@ -10,11 +10,13 @@ and joined like a single channel.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import soundfile
 
+from asdf.audio.channels import BLOCK_S, compare, cut_blocks, recall, remember
 from asdf.audio.pyav import LongTrack, decode_flac
 from asdf.audio.recording_files import (
     INEXACT_SEEK,
@@ -63,7 +65,8 @@ def read_audio(
     end is cut there, like a slice. Samples that are not decoded are not checked.
 
     Args:
-        audio: Sampling rate and channels: their mean, a selected one, or 'all' for (T, channels).
+        audio: Sampling rate and channels: the mean of those that are not silent, a selected one, or
+            'all' for (T, channels).
 
     Raises:
         AsdfError: the file is missing, empty, not audio, damaged or truncated, holds no samples or
@@ -118,18 +121,59 @@ def decoded_length(path: AnySource, audio: Audio = USUAL_AUDIO) -> int:
         return resampled_length(file.frames, file.samplerate, audio.sample_rate)
 
 
-def choose_channels(samples: np.ndarray, channels: int | str = "mean") -> np.ndarray:
+def choose_channels(
+    samples: np.ndarray, channels: int | str = "mean", heard: tuple[int, ...] = ()
+) -> np.ndarray:
     """Select the channels that `audio.channels` requests from (frames, channels), contiguous.
 
-    The result is their mean or one of them, (frames,), or with 'all' (frames, channels).
+    The result is the mean of those that are `heard`, or one, (frames,), or with 'all' (frames,
+    channels).
     """
     if channels == "all":
         return np.ascontiguousarray(samples)
     if isinstance(channels, int) or samples.shape[1] == 1:
         chosen = channels if isinstance(channels, int) else 0
         return np.ascontiguousarray(samples[:, chosen])
+    if 0 < len(heard) < samples.shape[1]:
+        samples = samples[:, list(heard)]
     mean: np.ndarray = samples.mean(axis=1)
     return mean
+
+
+def heard_channels(
+    path: AnySource, file: OpenRecording, whole: np.ndarray | None = None
+) -> tuple[int, ...]:
+    """Return the channels of a recording that are averaged: those that are not silent.
+
+    Args:
+        file: The same recording, open.
+        whole: All its samples, (frames, channels), if they are in memory.
+    """
+    if file.channels == 1:
+        return (0,)
+    found = recall(path, "channel")
+    if found is None:
+        size = BLOCK_S * file.samplerate
+
+        def blocks() -> Iterator[np.ndarray]:
+            return _read_blocks(path, size) if whole is None else cut_blocks(whole, size)
+
+        found = remember(path, "channel", compare(blocks, file.samplerate))
+    return found.heard
+
+
+def _read_blocks(path: AnySource, size: int) -> Iterator[np.ndarray]:
+    """Yield the frames of a recording, as far as they decode: readers name what is damaged."""
+    with open_recording(path, is_measured=True) as file:
+        frames = size
+        while frames == size:
+            try:
+                block = file.read(size, dtype="float32", always_2d=True)
+            except soundfile.LibsndfileError:
+                return
+            frames = len(block)
+            if frames:
+                yield block
 
 
 def check_channel(name: object, count: int, channels: int | str) -> None:
@@ -175,12 +219,15 @@ def _decode(
         raise AsdfError(f"{path} {cut_off(span.problem)}")
     start = first - span.first
     stop = last - span.first
-    chosen = choose_channels(span.samples[start:stop], channels)
+    samples = span.samples[start:stop]
     # Integers are always finite, and on their scale.
-    fault = "" if file.subtype.startswith("PCM_") else find_fault(span.samples[start:stop])
+    fault = "" if file.subtype.startswith("PCM_") else find_fault(samples)
     if fault:
         raise AsdfError(f"{path} {fault} Make the file again, or take it off the list.")
-    return chosen
+    heard: tuple[int, ...] = ()
+    if channels == "mean":
+        heard = heard_channels(path, file, samples if len(samples) == file.frames else None)
+    return choose_channels(samples, channels, heard)
 
 
 def find_fault(samples: np.ndarray) -> str:

@@ -23,6 +23,7 @@ from asdf.audio.pyav import LongTrack
 from asdf.audio.recording_sources import (
     AnySource,
     FileBytes,
+    Source,
     limits_of,
     open_file,
     open_source,
@@ -215,14 +216,18 @@ def open_recording(path: AnySource, *, is_measured: bool = False) -> OpenRecordi
     global _last_opened
     _last_opened = path
     name = path_of(path)
-    part = split_part(name)[1] if name is not None and "#" in name else None
-    file = _open_whole(path, is_measured or part is not None)
+    part = path.part if isinstance(path, Source) else None
+    if name is not None and "#" in name:
+        _, part = split_part(name)
+    file = _open_whole(path, is_measured or part is not None, part.track if part else None)
     opened: OpenRecording = file if part is None else RecordingPart(file, part, path)
     limits_of(path).check_seconds(path, opened.frames / opened.samplerate)
     return opened
 
 
-def _open_whole(path: AnySource, is_measured: bool) -> soundfile.SoundFile | LongTrack:
+def _open_whole(
+    path: AnySource, is_measured: bool, track: int | None
+) -> soundfile.SoundFile | LongTrack:
     misread = problem = ""
     try:
         # By descriptor, since a name may not be text, which libsndfile's binding requires.
@@ -240,13 +245,16 @@ def _open_whole(path: AnySource, is_measured: bool) -> soundfile.SoundFile | Lon
             before = content.read(0, end)
             file.close()
             file = soundfile.SoundFile(io.BytesIO(before))
+        if not misread and track not in (None, 1):
+            file.close()
+            raise AsdfError(f"{path}: its recording has one sound track, 1. Correct the track.")
     except soundfile.LibsndfileError as error:
-        file = _open_with_pyav(path, error.error_string.strip(" ."))
+        file = _open_with_pyav(path, error.error_string.strip(" ."), track)
     except (OSError, ValueError) as error:
         raise AsdfError(_why_not_opened(Path(str(path)), error)) from error
     if misread:
         file.close()
-        file = _open_with_pyav(path, misread)
+        file = _open_with_pyav(path, misread, track)
     problem = _find_problem(file) or problem
     if problem:
         file.close()
@@ -297,11 +305,15 @@ def _states_length(content: FileBytes) -> bool:
     return any(mark in first for mark in _MP3_STATES)
 
 
-def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongTrack:
+def _open_with_pyav(
+    path: AnySource, reason: str, track: int | None
+) -> soundfile.SoundFile | LongTrack:
     """Decode a file with PyAV, and open the samples as if libsndfile had opened the file.
 
     Args:
         reason: Reason why libsndfile did not.
+        track: Sound track to decode, from 1; None for the first in the order of players that is not
+            silent.
     """
     if not size_of(path):
         raise AsdfError(
@@ -316,7 +328,7 @@ def _open_with_pyav(path: AnySource, reason: str) -> soundfile.SoundFile | LongT
     memory = limits_of(path).memory
     max_bytes = _MAX_HELD if memory is None else min(_MAX_HELD, memory // _COPIES)
     try:
-        decoded = pyav.decode(path, max_bytes=max_bytes)
+        decoded = pyav.decode_track(path, max_bytes, track)
     except pyav.NotDecoded as error:
         raise AsdfError(_why_not_decoded(path, reason, error)) from None
     if decoded.cut_off:

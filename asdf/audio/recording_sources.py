@@ -72,11 +72,13 @@ class Source:
     Attributes:
         name: Path of the recording, or its name for messages if there is `content`.
         content: Content of a file; None to read the file at `name`.
+        part: Part of the content that is the recording; None for all of it, or what `name` states.
     """
 
     name: str
     content: bytes | None = None
     limits: Limits = Limits()
+    part: places.Part | None = None
 
     def __str__(self) -> str:
         return self.name

@@ -13,7 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 import soundfile
 
-from asdf.audio.reading import check_channel, choose_channels, find_fault, read_audio
+from asdf.audio.reading import (
+    check_channel,
+    choose_channels,
+    find_fault,
+    heard_channels,
+    read_audio,
+)
 from asdf.audio.recording_files import open_recording
 from asdf.audio.recording_sources import AnySource, limits_of
 from asdf.audio.sample_rates import resample, resampled_length, resampled_position, source_span
@@ -96,6 +102,7 @@ def read_blocks(path: AnySource, samples: int, audio: Audio = USUAL_AUDIO) -> It
     with open_recording(path) as file:
         check_channel(path, file.channels, audio.channels)
         rate = file.samplerate
+        heard = heard_channels(path, file) if audio.channels == "mean" else ()
         length = resampled_length(file.frames, rate, to)
         resampler = StreamResampler(rate, to)
         while resampler.done < length:
@@ -111,7 +118,7 @@ def read_blocks(path: AnySource, samples: int, audio: Audio = USUAL_AUDIO) -> It
                     break
                 if len(frames) < missing or find_fault(frames):
                     break
-                resampler.add(choose_channels(frames, audio.channels))
+                resampler.add(choose_channels(frames, audio.channels, heard))
             yield resampler.read_known(count)
     if resampler.done < length:
         # `read_audio` tries another decoder, or reports the damage.

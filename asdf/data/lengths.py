@@ -31,6 +31,7 @@ from typing import BinaryIO, Literal, NamedTuple
 import numpy as np
 
 from asdf.audio import audio_length
+from asdf.audio.channels import difference_of
 from asdf.audio.speech import identity, measure_speech, needs_whole_recording
 from asdf.data.threads import threads
 from asdf.distributed.shared_files import SharedFiles
@@ -329,7 +330,7 @@ def measure_lengths(  # noqa: PLR0913
     local = _LocalLengths(utterances, sad, bool(check), known, parts, indices, audio)
     local.measure(what, stop, shown=world.is_main)
     world.stop_together(stop, f"while {what}")
-    gathered = world.gather((local.numbers, local.broken))
+    gathered = world.gather((local.numbers, local.broken, local.differing))
     lengths: np.ndarray = share(
         lambda: _save(files, utterances, found, gathered or [], skip_broken)[:, 0].copy()
     )
@@ -435,6 +436,7 @@ class _LocalLengths:
         numbers: Three numbers per utterance in one array, since Python objects would take
             gigabytes.
         broken: Messages on recordings that cannot be read.
+        differing: Remarks on recordings whose channels or sound tracks are not the same sound.
         saved: Number of utterances that are already in a part.
     """
 
@@ -447,6 +449,7 @@ class _LocalLengths:
     audio: Audio
     numbers: array[int] = field(default_factory=lambda: array("q"))
     broken: list[str] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
     saved: int = 0
 
     def measure(self, what: str, stop: StopRequest, shown: bool) -> None:
@@ -502,7 +505,11 @@ class _LocalLengths:
         size, changed = file_state(path) or (NOT_DECODED, NOT_DECODED)
         if known is not None and size >= 0 and known[1:] == (size, changed):
             return known
-        return Row(measure_speech(path, self.sad, True, self.audio).speech, size, changed)
+        row = Row(measure_speech(path, self.sad, True, self.audio).speech, size, changed)
+        difference = difference_of(path)
+        if difference is not None:
+            self.differing.append(f"{path}: {difference[1].why}")
+        return row
 
 
 def _with_parts(
@@ -530,11 +537,21 @@ def _save(
     files: _Files,
     utterances: TrialList,
     saved: np.ndarray | None,
-    parts: Sequence[tuple[array[int], list[str]]],
+    parts: Sequence[tuple[array[int], list[str], list[str]]],
     skip_broken: bool,
 ) -> np.ndarray:
     """Join the measurements of all ranks, (N, 3), and write them unless they equal `saved`."""
-    broken = [message for _, messages in parts for message in messages]
+    broken = [message for _, messages, _ in parts for message in messages]
+    differing = sorted(remark for _, _, remarks in parts for remark in remarks)
+    if differing:
+        LOG.warning(
+            "%d of the %d recordings of %s have channels or sound tracks that are not the same "
+            "sound; the mean of the channels, or one track, is heard:%s",
+            len(differing),
+            len(utterances),
+            utterances.name,
+            lines_and_more(differing, _SHOWN),
+        )
     problem = (
         f"{len(broken)} of the {len(utterances)} recordings of {utterances.name} cannot be "
         f"used:{lines_and_more(broken, _SHOWN)}"
@@ -545,7 +562,7 @@ def _save(
             "are not checked again."
         )
     table = np.empty((len(utterances), 3), np.int64)
-    for rank, (numbers, _) in enumerate(parts):
+    for rank, (numbers, _, _) in enumerate(parts):
         table[rank :: len(parts)] = np.array(numbers, np.int64).reshape(-1, 3)
     if broken:
         LOG.warning("%s", problem)

@@ -5,7 +5,7 @@ Times are decimal numbers of seconds, so that the first and last frames are exac
 rate: both are rounded half up, the last one as a number of frames from the first.
 
 The syntax is that of the W3C's media fragments (https://www.w3.org/TR/media-frags/, `t=`);
-`channel=` is our extension.
+`track=` and `channel=` are our extensions.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import NamedTuple
 from asdf.text import AnyPath
 
 _TIMES = r"t=(\d+(?:\.\d+)?),(\d+(?:\.\d+)?)"
+_TRACK = r"track=([1-9]\d{0,3})"
 _CHANNEL = r"channel=(\d{1,4})"
-_PART = re.compile(rf"#(?:{_TIMES}(?:&{_CHANNEL})?|{_CHANNEL})$")
+# In this order, with '&' between two.
+_PART = re.compile(rf"#(?=[tc])(?:{_TIMES}(?=&|$)&?)?(?:{_TRACK}(?=&|$)&?)?(?:{_CHANNEL})?(?<!&)$")
 
 
 class Part(NamedTuple):
@@ -28,11 +30,13 @@ class Part(NamedTuple):
     Attributes:
         start, stop: Times in seconds; `stop` is None for the end of the recording.
         channel: Channel, counted from 0; None for all channels.
+        track: Sound track of a video or another container, counted from 1; None for the default.
     """
 
     start: Decimal = Decimal(0)
     stop: Decimal | None = None
     channel: int | None = None
+    track: int | None = None
 
     def first_frame(self, rate: int) -> int:
         """Return the first frame of the part, at a sampling rate in Hz."""
@@ -56,7 +60,7 @@ def split_part(path: AnyPath) -> tuple[str, Part | None]:
 
     Examples:
         >>> split_part("a.flac#t=1.5,4")
-        ('a.flac', Part(start=Decimal('1.5'), stop=Decimal('4'), channel=None))
+        ('a.flac', Part(start=Decimal('1.5'), stop=Decimal('4'), channel=None, track=None))
         >>> split_part("a.flac")
         ('a.flac', None)
     """
@@ -67,9 +71,8 @@ def split_part(path: AnyPath) -> tuple[str, Part | None]:
     match = _PART.search(text)
     if match is None:
         return text, None
-    start, stop, channel, channel_alone = match.groups()
-    channel = channel or channel_alone
-    part = Part()
+    start, stop, track, channel = match.groups()
+    part = Part(track=None if track is None else int(track))
     if channel is not None:
         part = part._replace(channel=int(channel))
     if start is not None:
@@ -87,6 +90,8 @@ def part_path(path: str, part: Part) -> str:
     words = []
     if part.stop is not None:
         words.append(f"t={_plain(part.start)},{_plain(part.stop)}")
+    if part.track is not None:
+        words.append(f"track={part.track}")
     if part.channel is not None:
         words.append(f"channel={part.channel}")
     if words:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from asdf.audio import read_audio
+from asdf.audio.channels import compare_samples, difference_of
 from asdf.audio.reading import check_channel, choose_channels, find_fault
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.sample_rates import resample
@@ -32,7 +33,7 @@ from asdf.audio.speech import (
 )
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
-from asdf.places import file_size
+from asdf.places import Part, file_size, part_path, split_part
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import from_here, is_address
 
@@ -72,9 +73,14 @@ def as_waveform(
         AsdfError: the array is longer than the limits allow, or lacks the chosen channel.
     """
     rate = check_rate(sample_rate)
-    heard = _choose_channels(_as_floats(array), audio)
-    if not len(heard):
+    frames = _as_frames(array, audio)
+    if not len(frames):
         raise UsageError("the array holds no samples. Was it cut to nothing?")
+    check_channel("the array", frames.shape[1], audio.channels)
+    averaged: tuple[int, ...] = ()
+    if audio.channels == "mean" and frames.shape[1] > 1:
+        averaged = compare_samples(frames, rate).heard
+    heard = choose_channels(frames, audio.channels, averaged)
     if limits is not None:
         limits.check_seconds("the array", len(heard) / rate)
         limits.check_memory("the array", len(heard), 1, rate, audio.sample_rate)
@@ -111,7 +117,9 @@ def as_chunk(array: Any, channels: int | str = "mean") -> np.ndarray:
             f"(samples, channels) with up to {MAX_CHANNELS} channels."
         )
     if channels != "mean":
-        samples = _of_channels(samples if samples.ndim == 2 else samples[:, None], channels)
+        frames = samples if samples.ndim == 2 else samples[:, None]
+        check_channel("the array", frames.shape[1], channels)
+        samples = choose_channels(frames, channels)
     # Copy the samples, because the program may refill its buffer.
     return np.array(samples)
 
@@ -136,16 +144,11 @@ def _as_floats(array: Any) -> np.ndarray:
     return samples
 
 
-def _of_channels(samples: np.ndarray, channels: int | str) -> np.ndarray:
-    """Return the chosen channels of (T, channels)."""
-    check_channel("the array", samples.shape[1], channels)
-    return choose_channels(samples, channels)
-
-
-def _choose_channels(samples: np.ndarray, audio: Audio) -> np.ndarray:
+def _as_frames(array: Any, audio: Audio) -> np.ndarray:
+    """Return a recording as (samples, channels) float32."""
+    samples = _as_floats(array)
     if samples.ndim == 1:
-        is_mean = audio.channels == "mean"
-        return samples if is_mean else _of_channels(samples[:, None], audio.channels)
+        return samples[:, None]
     is_plane = samples.ndim == 2
     if not is_plane or samples.shape[0] == samples.shape[1] or min(samples.shape) > MAX_CHANNELS:
         raise UsageError(
@@ -153,11 +156,13 @@ def _choose_channels(samples: np.ndarray, audio: Audio) -> np.ndarray:
             f"channels) or (channels, samples) with up to {MAX_CHANNELS} channels. Score "
             "utterances one at a time."
         )
-    axis_of_channels = 1 if samples.shape[0] > samples.shape[1] else 0
-    if audio.channels != "mean":
-        return _of_channels(np.moveaxis(samples, axis_of_channels, 1), audio.channels)
-    mono: np.ndarray = samples.mean(axis=axis_of_channels, dtype=np.float32)
-    return mono
+    frames: np.ndarray = samples if samples.shape[0] > samples.shape[1] else samples.T
+    if frames is not samples and audio.channels == "mean" and frames.shape[1] > 2:
+        raise UsageError(
+            f"an array of shape {samples.shape} may be a batch of utterances: score these one at a "
+            "time, or with `score_many`. Give the channels of a recording as (samples, channels)."
+        )
+    return frames
 
 
 def check_rate(sample_rate: Any, name: str = "an array") -> int:
@@ -200,6 +205,13 @@ class Recording(ABC):
     def heard_as(self, audio: Audio) -> Recording:
         """Return the recording with the rate and channels that a network hears."""
         return self if audio == self.audio else replace(self, audio=audio)
+
+    def differing(self) -> tuple[str, Sequence[Recording]]:
+        """Return the channels or sound tracks that are not the same sound, and why they are not.
+
+        Known once the recording was read; without any, ('', ()).
+        """
+        return "", ()
 
     @abstractmethod
     def measure(self, sad: SpeechActivity) -> SpeechLength:
@@ -247,6 +259,29 @@ class FileRecording(Recording):
     def read_whole(self) -> np.ndarray:
         return read_audio(self._checked(), audio=self.audio)
 
+    def differing(self) -> tuple[str, Sequence[Recording]]:
+        found = difference_of(self.source)
+        if found is None or (found[0] == "channel" and self.audio.channels != "mean"):
+            return "", ()
+        name, part = split_part(self.name)
+        if isinstance(self.source, Source):
+            part = part or self.source.part
+        kind, relation = found
+        sides = []
+        for number in relation.heard:
+            chosen = part or Part()
+            if kind == "track":
+                chosen = chosen._replace(track=number)
+            else:
+                chosen = chosen._replace(channel=number)
+            side = part_path(name, chosen)
+            path = None if self.path is None else Path(side)
+            source: Path | Source = Path(side)
+            if isinstance(self.source, Source):
+                source = replace(self.source, name=side, part=chosen)
+            sides.append(replace(self, name=side, path=path, source=source))
+        return relation.why, sides
+
     def _checked(self) -> Path | Source:
         """Return the source after checking that it exists.
 
@@ -288,6 +323,17 @@ class ArrayRecording(Recording):
             )
         waveform: np.ndarray = attributes["waveform"]
         return waveform
+
+    def differing(self) -> tuple[str, Sequence[Recording]]:
+        frames = _as_frames(self.samples, self.audio)
+        if self.audio.channels != "mean" or frames.shape[1] == 1:
+            return "", ()
+        relation = compare_samples(frames, self.sample_rate)
+        sides = []
+        for number in relation.heard if relation.why else ():
+            name = part_path(self.name, Part(channel=number))
+            sides.append(replace(self, name=name, audio=replace(self.audio, channels=number)))
+        return relation.why, sides
 
     def measure(self, sad: SpeechActivity) -> SpeechLength:
         speech = cut_to_speech(self._waveform, sad, self.audio.sample_rate)

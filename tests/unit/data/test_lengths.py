@@ -552,3 +552,18 @@ def test_recordings_on_another_scale_are_named(tmp_path):
         (True, True),
         (False, True),
     ]
+
+
+def test_recordings_whose_channels_differ_are_named(tmp_path, caplog):
+    """Those that are heard as the mean of two voices, not those with a silent channel."""
+    utterances = write_recordings(tmp_path, noise_waveforms([40000] * 4))
+    one, silence = noise_waveforms([40000])[0], np.zeros(40000)
+    other = np.roll(one, 700)
+    for name, channels in (("0", [one, -one]), ("1", [one, silence]), ("3", [one, 1e-3 * other])):
+        soundfile.write(tmp_path / f"{name}.wav", np.stack(channels, axis=1), 16000)
+    lengths = measure_lengths(utterances, OFF, tmp_path / "sad", World(), check=True)
+    assert lengths.tolist() == [40000] * 4
+    (message,) = [each for each in caplog.messages if "not the same sound" in each]
+    assert message.startswith("2 of the 4 recordings of mine have channels or sound tracks")
+    assert "0.wav: the channels cancel each other" in message
+    assert "3.wav: channel 1 lies 60 dB under 0" in message

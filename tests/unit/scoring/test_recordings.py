@@ -58,6 +58,8 @@ def test_a_rate_is_needed(rate):
         (np.zeros(0), "no samples"),
         (np.array([0.0, 20000.0]), "full scale of floats is 1"),
         (np.zeros((24, 16000)), "not one recording"),
+        (np.zeros((8, 16000)), "may be a batch of utterances"),
+        (np.zeros((3, 16000)), r"Give the channels of a recording as \(samples, channels\)"),
         (np.zeros((2, 3, 100)), "not one recording"),
         (np.zeros((2, 2)), "not one recording"),
         (np.array(0.5), "not one recording"),

@@ -1,0 +1,160 @@
+"""Whether the channels and the sound tracks of a recording are the same sound.
+
+Invariant: channels that agree are averaged, digitally silent ones are left out, and what differs is
+known (`difference_of`), so that no verdict is about the mean of two voices, or one of two tracks.
+It is decided from the whole recording, whichever part of it is read, and once per file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from asdf.audio.recording_sources import AnySource, path_of
+from asdf.audio.sample_rates import resample
+from asdf.audio.speech_check import MIN_S, has_speech
+from asdf.places import file_state
+
+SILENCE_DB = -80.0
+"""Samples that stay within this level of full scale are silence: 16 bits and their dither leave
+about -85 dB."""
+
+BLOCK_S = 4
+"""Seconds of a recording that are compared at a time."""
+
+# The mean of the channels has at least this part of their energy.
+_MEAN_ENERGY = 0.25
+_QUIET_DB = -40.0
+_CORRELATION = 0.9
+# Recordings that are remembered, at some 300 bytes each.
+_MOST = 2**16
+
+Kind = Literal["channel", "track"]
+
+
+class Relation(NamedTuple):
+    """How the channels, or the tracks, of a recording relate.
+
+    Attributes:
+        heard: Channels from 0, or tracks from 1, that are not silent; all if all are.
+        why: Description of how these differ; '' if they agree.
+    """
+
+    heard: tuple[int, ...]
+    why: str = ""
+
+
+_known: dict[object, Relation] = {}
+
+
+def recall(path: AnySource, kind: Kind) -> Relation | None:
+    """Return how the channels or tracks of a recording relate; None if it has one, or is unread."""
+    known, key = _find_entry(path, kind)
+    found: Relation | None = known.get(key)
+    return found
+
+
+def remember(path: AnySource, kind: Kind, found: Relation) -> Relation:
+    """Note how the channels or tracks of a recording relate, and return it."""
+    known, key = _find_entry(path, kind)
+    if len(_known) >= _MOST:
+        _known.clear()
+    known[key] = found
+    return found
+
+
+def difference_of(path: AnySource) -> tuple[Kind, Relation] | None:
+    """Return the tracks, or channels, that differ in a recording that was read; None if none do."""
+    kinds: tuple[Kind, Kind] = ("track", "channel")
+    for kind in kinds:
+        found = recall(path, kind)
+        if found is not None and found.why:
+            return kind, found
+    return None
+
+
+def _find_entry(path: AnySource, kind: Kind) -> tuple[dict[Any, Any], object]:
+    """Return the dictionary that knows a recording, and its key in there."""
+    name = path_of(path)
+    # Content in memory knows its own: its name may be that of other content.
+    return (vars(path), kind) if name is None else (_known, (kind, name, file_state(name)))
+
+
+def is_silent(samples: np.ndarray) -> bool:
+    """Return whether (frames, channels) are digital silence, in each channel.
+
+    A constant offset of the converter is silence too.
+    """
+    swing = float(np.ptp(samples, axis=0).max(initial=0.0)) / 2
+    return swing < 10 ** (SILENCE_DB / 20)
+
+
+def compare_samples(samples: np.ndarray, rate: int, needs_speech: bool = True) -> Relation:
+    """Return how the channels of (frames, channels), in memory, relate; as `compare`."""
+    return compare(lambda: cut_blocks(samples, BLOCK_S * rate), rate, needs_speech)
+
+
+def compare(
+    blocks: Callable[[], Iterable[np.ndarray]], rate: int, needs_speech: bool = True
+) -> Relation:
+    """Return how the channels of a recording relate.
+
+    Args:
+        blocks: Function that yields the samples from the start, (frames, channels).
+        rate: Sampling rate in Hz.
+        needs_speech: Whether channels without speech may differ, as the sides of music do.
+    """
+    count, sums, products, low, high = 0, 0.0, 0.0, np.inf, -np.inf
+    for block in blocks():
+        exact = block.astype(np.float64)
+        count += len(exact)
+        sums += exact.sum(axis=0)
+        products += exact.T @ exact
+        low = np.minimum(low, exact.min(axis=0))
+        high = np.maximum(high, exact.max(axis=0))
+    # The swing, since a constant offset of the converter is silence too.
+    sounds = np.flatnonzero((high - low) / 2 >= 10 ** (SILENCE_DB / 20))
+    if len(sounds) < 2 or not np.isfinite(products).all():
+        return Relation(tuple(sounds.tolist()) or tuple(range(np.size(high))))
+    means = sums / count
+    covariance = (products / count - np.outer(means, means))[np.ix_(sounds, sounds)]
+    energies = covariance.diagonal()
+    quietest, loudest = energies.argmin(), energies.argmax()
+    level_db = 10 * np.log10(max(energies[quietest], 1e-20) / energies[loudest])
+    why = ""
+    if level_db < _QUIET_DB:
+        why = f"channel {sounds[quietest]} lies {-level_db:.0f} dB under {sounds[loudest]}"
+    elif covariance.mean() < _MEAN_ENERGY * energies.mean():
+        why = "the channels cancel each other"
+    else:
+        correlation = covariance / np.sqrt(np.outer(energies, energies))
+        speaks = np.full(len(sounds), True)
+        if needs_speech and correlation.min() < _CORRELATION:
+            speaks = np.isin(sounds, _speaking(blocks, rate, sounds))
+        counted = correlation[np.ix_(speaks, speaks)]
+        if counted.size and counted.min() < _CORRELATION:
+            why = f"the channels are not the same sound (correlation {counted.min():.2f})"
+    return Relation(tuple(sounds.tolist()), why)
+
+
+def _speaking(
+    blocks: Callable[[], Iterable[np.ndarray]], rate: int, channels: np.ndarray
+) -> list[int]:
+    """Return which of the channels have speech."""
+    speaking: list[int] = []
+    for index, block in enumerate(blocks()):
+        # A short rest counts as speech, which says nothing of a longer recording.
+        if len(speaking) == len(channels) or (index and len(block) < MIN_S * rate):
+            break
+        for channel in channels.tolist():
+            samples = np.ascontiguousarray(block[:, channel])
+            if channel not in speaking and has_speech(resample(samples, rate)):
+                speaking.append(channel)
+    return speaking
+
+
+def cut_blocks(samples: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """Return samples in blocks of `size` frames, as they are compared."""
+    return (samples[start : start + size] for start in range(0, len(samples), size))
