@@ -1,21 +1,19 @@
 """Whether the channels and the sound tracks of a recording are the same sound.
 
 Invariant: channels that agree are averaged, digitally silent ones are left out, and what differs is
-known (`difference_of`), so that no verdict is about the mean of two voices, or one of two tracks.
-It is decided from the whole recording, whichever part of it is read, and once per file.
+known (`difference_of` in `recording_sources`), so that no verdict is about the mean of two voices,
+or one of two tracks. It is decided once, from the whole recording, whichever part of it is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from asdf.audio.recording_sources import AnySource, path_of
+from asdf.audio.recording_sources import Relation
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech_check import MIN_S, has_speech
-from asdf.places import file_state
 
 SILENCE_DB = -80.0
 """Samples that stay within this level of full scale are silence: 16 bits and their dither leave
@@ -28,58 +26,6 @@ BLOCK_S = 4
 _MEAN_ENERGY = 0.25
 _QUIET_DB = -40.0
 _CORRELATION = 0.9
-# Recordings that are remembered, at some 300 bytes each.
-_MOST = 2**16
-
-Kind = Literal["channel", "track"]
-
-
-class Relation(NamedTuple):
-    """How the channels, or the tracks, of a recording relate.
-
-    Attributes:
-        heard: Channels from 0, or tracks from 1, that are not silent; all if all are.
-        why: Description of how these differ; '' if they agree.
-    """
-
-    heard: tuple[int, ...]
-    why: str = ""
-
-
-_known: dict[object, Relation] = {}
-
-
-def recall(path: AnySource, kind: Kind) -> Relation | None:
-    """Return how the channels or tracks of a recording relate; None if it has one, or is unread."""
-    known, key = _find_entry(path, kind)
-    found: Relation | None = known.get(key)
-    return found
-
-
-def remember(path: AnySource, kind: Kind, found: Relation) -> Relation:
-    """Note how the channels or tracks of a recording relate, and return it."""
-    known, key = _find_entry(path, kind)
-    if len(_known) >= _MOST:
-        _known.clear()
-    known[key] = found
-    return found
-
-
-def difference_of(path: AnySource) -> tuple[Kind, Relation] | None:
-    """Return the tracks, or channels, that differ in a recording that was read; None if none do."""
-    kinds: tuple[Kind, Kind] = ("track", "channel")
-    for kind in kinds:
-        found = recall(path, kind)
-        if found is not None and found.why:
-            return kind, found
-    return None
-
-
-def _find_entry(path: AnySource, kind: Kind) -> tuple[dict[Any, Any], object]:
-    """Return the dictionary that knows a recording, and its key in there."""
-    name = path_of(path)
-    # Content in memory knows its own: its name may be that of other content.
-    return (vars(path), kind) if name is None else (_known, (kind, name, file_state(name)))
 
 
 def is_silent(samples: np.ndarray) -> bool:

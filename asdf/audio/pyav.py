@@ -20,9 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio.channels import Relation, compare_samples, is_silent, recall, remember
+from asdf.audio.channels import compare_samples, is_silent
 from asdf.audio.ends import missing_end
-from asdf.audio.recording_sources import AnySource, FileBytes, limits_of, open_file
+from asdf.audio.recording_sources import (
+    AnySource,
+    FileBytes,
+    Relation,
+    limits_of,
+    open_file,
+    recall,
+    remember,
+)
 from asdf.errors import AsdfError
 
 CONTAINERS = (

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import soundfile
 
-from asdf.audio.channels import BLOCK_S, compare, cut_blocks, recall, remember
+from asdf.audio.channels import BLOCK_S, compare, cut_blocks
 from asdf.audio.pyav import LongTrack, decode_flac
 from asdf.audio.recording_files import (
     INEXACT_SEEK,
@@ -25,7 +25,7 @@ from asdf.audio.recording_files import (
     cut_off,
     open_recording,
 )
-from asdf.audio.recording_sources import AnySource, limits_of, open_source
+from asdf.audio.recording_sources import AnySource, limits_of, open_source, recall, remember
 from asdf.audio.sample_rates import resample, resampled_length, resampled_position, source_span
 from asdf.errors import AsdfError
 from asdf.settings.sections import USUAL_AUDIO, Audio

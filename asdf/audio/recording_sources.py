@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from asdf import places
 from asdf.errors import AsdfError
@@ -21,6 +21,8 @@ from asdf.text import AnyPath
 
 _BYTES = 4
 _MB = 1_000_000
+# Recordings that are remembered, at some 300 bytes each.
+_MOST = 2**16
 
 
 @dataclass(frozen=True)
@@ -153,3 +155,57 @@ class FileBytes:
         content = self._opened.read(count)
         self._opened.seek(before)
         return content
+
+
+Kind = Literal["channel", "track"]
+
+
+class Relation(NamedTuple):
+    """How the channels, or the tracks, of a recording relate.
+
+    Attributes:
+        heard: Channels from 0, or tracks from 1, that are not silent; all if all are.
+        why: Description of how these differ; '' if they agree.
+    """
+
+    heard: tuple[int, ...]
+    why: str = ""
+
+
+_known: dict[object, Relation] = {}
+
+
+def recall(path: AnySource, kind: Kind) -> Relation | None:
+    """Return how the channels or tracks of a recording relate; None if it has one, or is unread."""
+    # Most lists have no recording with several, and need no look at its file.
+    if not _known and path_of(path) is not None:
+        return None
+    known, key = _find_entry(path, kind)
+    found: Relation | None = known.get(key)
+    return found
+
+
+def remember(path: AnySource, kind: Kind, found: Relation) -> Relation:
+    """Note how the channels or tracks of a recording relate, and return it."""
+    known, key = _find_entry(path, kind)
+    if len(_known) >= _MOST:
+        _known.clear()
+    known[key] = found
+    return found
+
+
+def difference_of(path: AnySource) -> tuple[Kind, Relation] | None:
+    """Return the tracks, or channels, that differ in a recording that was read; None if none do."""
+    kinds: tuple[Kind, Kind] = ("track", "channel")
+    for kind in kinds:
+        found = recall(path, kind)
+        if found is not None and found.why:
+            return kind, found
+    return None
+
+
+def _find_entry(path: AnySource, kind: Kind) -> tuple[dict[Any, Any], object]:
+    """Return the dictionary that knows a recording, and its key in there."""
+    name = path_of(path)
+    # Content in memory knows its own: its name may be that of other content.
+    return (vars(path), kind) if name is None else (_known, (kind, name, places.file_state(name)))

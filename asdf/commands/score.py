@@ -27,7 +27,8 @@ If there is a threshold, recordings longer than about 8 s are also searched for 
 windows of 4 s, or of the network's length if it has a fixed one. The verdict is 'bona fide',
 'spoof', or 'mixed': the score is above the threshold, but a part is spoofed, and its times are
 shown. --no-parts turns the search off. A recording without speech gets a score but no verdict;
---speech-check off turns this check off.
+--speech-check off turns this check off. Channels or sound tracks that are not the same sound are
+scored each, and the verdict is 'mixed' or 'undecided'.
 
 On a terminal, each line has the verdict (if there is a threshold), the score and the name, and the
 last line has the counts. In a pipe or file, each recording has one line of fields separated by

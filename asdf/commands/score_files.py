@@ -86,9 +86,18 @@ class Row:
         titles = [result.columns[key].title(value) for key, value in result.values.items()]
         return "".join([result.name, *titles])
 
+    @property
+    def below(self) -> list[Row]:
+        """Rows of parts of the recording that have lines of their own, such as channels."""
+        rows = []
+        for key, value in self.result.values.items():
+            for fields in self.result.columns[key].rows(value, self.result.name):
+                rows.append(Row(None, Scored(self.result.index, None, **fields)))
+        return rows
+
 
 class CsvTable:
-    """A row per recording, and one per window, which alone has start_s and end_s.
+    """A row per recording, one per window, which alone has start_s and end_s, and per channel.
 
     The score's column is named after its kind. Text in cells is not a formula, see `csv_text`.
     """
@@ -133,6 +142,8 @@ class CsvTable:
         for window in row.windows:
             times = {"start_s": window.start_s, "end_s": window.end_s, self._kind: window.score}
             self._rows.writerow({"path": cells["path"], **times, "precision": self._precision})
+        for each in row.below:
+            self.add(each)
 
     def end(self, complete: bool) -> None:
         """Do nothing, because a CSV table cannot state what is missing."""

@@ -137,6 +137,8 @@ class Screen:
             self._remarks += 1
             if self._remarks <= _REMARKS_SHOWN:
                 self.say(f"{row.shown}: {result.remark}")
+        for each in row.below:
+            self.show(each)
 
     def end(self) -> None:
         """State how many remarks were not shown; most trials of a list may have one."""

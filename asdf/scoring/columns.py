@@ -156,6 +156,11 @@ class ScoreColumn:
         return ""
 
     @classmethod
+    def rows(cls, value: Any, name: str) -> Sequence[Mapping[str, Any]]:
+        """Return the fields of results with lines of their own, below the recording `name`."""
+        return ()
+
+    @classmethod
     def title(cls, value: Any) -> str:
         """Return what is shown behind the name of the recording; ''."""
         return ""

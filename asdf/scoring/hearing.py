@@ -19,6 +19,7 @@ from asdf.audio import cut_to_speech
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import needs_whole_recording
 from asdf.runs.log import track
+from asdf.scoring.differing import as_score, describe_channels
 from asdf.scoring.over_time import OverTime, check_whole_time
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Score, Scored, WindowScore
@@ -27,6 +28,7 @@ from asdf.scoring.whole_recording import (
     Summary,
     Trial,
     Window,
+    as_result,
     is_silent,
     name_result,
     tally_windows,
@@ -138,7 +140,21 @@ class Hearing:
         heard = recording.read_beginning(self.sad, self.summary.max_samples)
         piece = self.make_piece(Cut(0, heard.waveform), find_speech=self.find_speech)
         trial = Trial(heard.length.speech, heard.length.recording, piece.silent, piece.has_speech)
-        return self.describe_trial(recording, trial, self.score([piece])[0])
+        score = self.describe_trial(recording, trial, self.score([piece])[0])
+        return self.with_channels(recording, score, whole=False)
+
+    def with_channels(self, recording: Recording, score: Score, whole: bool) -> Score:
+        """Return the score of a recording that was read, judged by its channels if they differ.
+
+        Args:
+            whole: Whether it is the score of the whole recording.
+        """
+        why, sides = recording.differing()
+        if not why:
+            return score
+        score_side = self.score_whole if whole else self.score_trial
+        scored = [as_result(side, score_side(side)) for side in sides]
+        return as_score(describe_channels(as_result(recording, score), why, scored, not whole))
 
     def make_piece(
         self, cut: Cut, sad: SpeechActivity = NO_DETECTION, find_speech: FindSpeech | None = None
@@ -233,7 +249,8 @@ class Hearing:
         shown = shown_samples is not None
         searched = self.search_recording(recording, samples, known, shown=shown)
         over_time = self.score_over_time(recording)
-        return self.summary.describe_whole(tally, total, over_time, searched)
+        score = self.summary.describe_whole(tally, total, over_time, searched)
+        return self.with_channels(recording, score, whole=True)
 
     def search_recording(
         self,

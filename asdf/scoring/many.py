@@ -122,7 +122,9 @@ class ManyRecordings:
         if self.whole:
             # Only this file is searched: known results of other files must not change a last digit.
             searched = self.hearing.search_recording(file.recording, trial.total, piece=piece)
-        return self.hearing.describe_trial(file.recording, trial, outcome, searched)
+        score = self.hearing.describe_trial(file.recording, trial, outcome, searched)
+        hearing = self.hearing if self.whole else replace(self.hearing, find_speech=None)
+        return hearing.with_channels(file.recording, score, self.whole)
 
     def _make_result(self, file: File, make: Callable[..., Score], *arguments: object) -> Scored:
         try:

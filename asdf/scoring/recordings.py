@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from asdf.audio import read_audio
-from asdf.audio.channels import compare_samples, difference_of
+from asdf.audio.channels import compare_samples
 from asdf.audio.reading import check_channel, choose_channels, find_fault
-from asdf.audio.recording_sources import Limits, Source
+from asdf.audio.recording_sources import Limits, Source, difference_of
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import (
     Beginning,
@@ -259,13 +259,13 @@ class FileRecording(Recording):
     def read_whole(self) -> np.ndarray:
         return read_audio(self._checked(), audio=self.audio)
 
-    def differing(self) -> tuple[str, Sequence[Recording]]:
+    def differing(self) -> tuple[str, Sequence[FileRecording]]:
         found = difference_of(self.source)
         if found is None or (found[0] == "channel" and self.audio.channels != "mean"):
             return "", ()
-        name, part = split_part(self.name)
-        if isinstance(self.source, Source):
-            part = part or self.source.part
+        name, part = self.name, None
+        if self.path is not None:
+            name, part = split_part(name)
         kind, relation = found
         sides = []
         for number in relation.heard:

@@ -73,6 +73,7 @@ class Known:
 
     Attributes:
         verdict: 'bona fide'; 'mixed' if the score is bona fide but `parts` are not; or 'spoof'.
+            With `channels`, 'mixed' or 'undecided'.
             None without a threshold, or if `judged` is False.
         threshold: Lowest score of the verdict 'bona fide'; None: no verdicts.
         raw: Score of the network before calibration; None if the recording could not be scored.

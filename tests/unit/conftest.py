@@ -113,7 +113,7 @@ def recordings(tmp_path) -> Path:
     soundfile.write(folder / "a.wav", sound(6000), 16000)
     soundfile.write(folder / "b.flac", sound(2500, 1), 16000)
     soundfile.write(folder / "c.WAV", sound(6000, 2), 16000)
-    soundfile.write(folder / "d.ogg", np.stack([sound(20000, 3), sound(20000, 4)], axis=1), 44100)
+    soundfile.write(folder / "d.ogg", np.outer(sound(20000, 3), [1, 0.5]), 44100)
     soundfile.write(folder / "e.mp3", sound(40000, 5), 48000)
     return folder
 

@@ -66,7 +66,8 @@ class RecordingAnswer(_Answer):
     """The higher, the more bona fide; `kind` states what it is."""
     verdict: str | None
     """'bona fide'; 'mixed', where it scores as bona fide but `parts` do not; or 'spoof'; null
-    without a threshold, or for the reason in `remark`."""
+    without a threshold, or for the reason in `remark`. With `channels`, 'mixed' where their
+    verdicts differ, else 'undecided'."""
     llr: float | None = None
     """The score, where it is a natural-log likelihood ratio."""
     log10_llr: float | None = None
@@ -96,6 +97,8 @@ class RecordingAnswer(_Answer):
     """How parts were searched for; absent where they were not."""
     remark: str | None = None
     """A limitation of this score in words, such as too little speech."""
+    channels: list[dict[str, Any]] | None = None
+    """Scores of its channels or sound tracks, where these are not the same sound."""
     windows: list[WindowAnswer] | None = None
     """Scores over time, where the query has `window`."""
 

@@ -24,8 +24,9 @@ from asdf.errors import AsdfError, UsageError
 from asdf.extras.service.counts import Counts
 from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.extras.service.passes import SharedPasses
-from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload
+from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload, recording_of
 from asdf.scoring.detector import Detector
+from asdf.scoring.differing import describe_channels
 from asdf.scoring.document import Documents, recording_digest
 from asdf.scoring.hearing import Pieces
 from asdf.scoring.recordings import as_recording, heard_again
@@ -67,12 +68,16 @@ class _Decoded:
 
     Attributes:
         speakers: Speakers of a conversation, each with pieces of his or her speech alone, or None.
+        why: Description of how its channels or sound tracks differ; '' if they do not.
+        sides: Name and pieces of each of these.
     """
 
     pieces: Pieces
     outline: dict[str, list[float]] | None
     sha256: str
     speakers: Sequence[tuple[Speaker, Pieces | None]]
+    why: str
+    sides: Sequence[tuple[str, Pieces]]
 
 
 class Service:
@@ -180,6 +185,12 @@ class Service:
             decoded = await wait_for(reading, gone, wait)
             passing.append(self.passes.submit(decoded.pieces, name))
             result, windows = await wait_for(passing[0], gone, wait)
+            sides = []
+            for side, cut in decoded.sides:
+                passing.append(self.passes.submit(cut, side))
+                sides.append((await wait_for(passing[-1], gone, wait))[0])
+            if sides:
+                result = describe_channels(result, decoded.why, sides, question.trial)
             for speaker, pieces in decoded.speakers:
                 alone = Scored(0, None, error="this speaker never speaks alone", name=name)
                 if pieces is not None:
@@ -215,7 +226,10 @@ class Service:
         """
         hearing = self._hearing
         try:
-            waveform = decode_upload(upload, self.limits, wait, hearing.audio)
+            recording = recording_of(upload, self.limits, hearing.audio)
+            waveform = decode_upload(recording, wait)
+            why, differing = recording.differing()
+            heard = [(side.name, decode_upload(side, wait)) for side in differing]
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
         self._check_work(len(waveform), question)
@@ -224,6 +238,8 @@ class Service:
             outline(waveform, question.points) if question.points else None,
             recording_digest(upload.content),
             self._cut_speakers(waveform, upload, question) if upload.turns else (),
+            why,
+            [(name, hearing.cut(samples, not question.trial)) for name, samples in heard],
         )
 
     def _check_work(self, samples: int, question: Question) -> None:

@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.streaming import read_blocks
 from asdf.extras.service.limits import GONE, Refusal, ServiceLimits
+from asdf.scoring.recordings import FileRecording
 from asdf.settings.sections import Audio
 from asdf.text import printable, shorten
 
@@ -99,7 +100,14 @@ async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
         raise Refusal(GONE, "the client has gone.") from None
 
 
-def decode_upload(upload: Upload, limits: ServiceLimits, wait: Wait, audio: Audio) -> np.ndarray:
+def recording_of(upload: Upload, limits: ServiceLimits, audio: Audio) -> FileRecording:
+    """Return an upload as a recording that a network hears as `audio`."""
+    name = upload.name or NAME
+    bounds = Limits(max_seconds=limits.max_seconds, memory=_BLOCK_BYTES)
+    return FileRecording(0, name, None, audio, Source(name, upload.content, bounds))
+
+
+def decode_upload(recording: FileRecording, wait: Wait) -> np.ndarray:
     """Return the samples of a recording as the network hears it: (T,) float32, T >= 1.
 
     Raises:
@@ -108,9 +116,8 @@ def decode_upload(upload: Upload, limits: ServiceLimits, wait: Wait, audio: Audi
     """
     blocks = []
     wait.check()
-    bounds = Limits(max_seconds=limits.max_seconds, memory=_BLOCK_BYTES)
-    source = Source(upload.name or NAME, upload.content, bounds)
-    for block in read_blocks(source, _BLOCK_S * audio.sample_rate, audio):
+    audio = recording.audio
+    for block in read_blocks(recording.source, _BLOCK_S * audio.sample_rate, audio):
         blocks.append(block)
         wait.check()
     return np.concatenate(blocks)

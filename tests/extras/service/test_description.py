@@ -49,7 +49,10 @@ def test_what_is_answered_is_what_is_described(judging):
     # With turns of speakers: test_speakers_of_uploads.py.
     assert set(answer) == set(schemas["ScoreAnswer"]["properties"]) - {"speakers"}
     silent = served.score(as_file(np.zeros(9000))).json["recordings"][0]
-    fields = set(answer["recordings"][0]) | set(silent)
+    opposite = np.stack([sound(50000), -sound(50000)], axis=1)
+    differing = served.score(as_file(opposite)).json["recordings"][0]
+    assert [each["channel"] for each in differing["channels"]] == [0, 1]
+    fields = set(answer["recordings"][0]) | set(silent) | {"channels"}
     assert set(answer["recordings"][0]["searched"]) == set(schemas["SearchedAnswer"]["properties"])
     assert fields == set(schemas["RecordingAnswer"]["properties"])
     assert set(answer["recordings"][0]["windows"][0]) == set(schemas["WindowAnswer"]["properties"])

@@ -41,3 +41,18 @@ def test_no_verdict_has_its_colour_above_a_ratio_that_does_not_stand():
         assert "times as common" not in unlike_score and "2.5" in unlike_score
     # What is not judged is not compared with the set.
     assert none[0][0] == none[1][0]
+
+
+def test_channels_that_differ_have_words_of_their_own():
+    body = """
+      const channels = [{ channel: 0, verdict: 'spoof' }, { channel: 1, verdict: null }];
+      const tracks = [{ track: 1, verdict: 'bona fide' }, { track: 2, verdict: 'bona fide' }];
+      return [['mixed', channels], ['undecided', tracks]].map(([verdict, channels]) => [
+        verdictWords({ verdict, channels }, 0).text,
+        scoreWords({ score: 2.5, verdict, channels }, { kind: 'llr', threshold: 0 }),
+      ]);
+    """
+    (mixed, score), (undecided, _) = run(body)
+    assert "(channel 0: spoof, channel 1: not judged)" in mixed
+    assert "(track 1: bona fide, track 2: bona fide)" in undecided
+    assert score == "The score, 2.5, is the lowest of its channels or sound tracks."

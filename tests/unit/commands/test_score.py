@@ -46,7 +46,7 @@ def folder(tmp_path, monkeypatch):
     soundfile.write(folder / "a.wav", sound(9000), 16000)
     soundfile.write(folder / "b.flac", sound(8500, 1), 16000)
     soundfile.write(folder / "c.WAV", sound(9000, 2), 16000)
-    soundfile.write(folder / "d.ogg", np.stack([sound(30000, 3), sound(30000, 4)], axis=1), 44100)
+    soundfile.write(folder / "d.ogg", np.outer(sound(30000, 3), [1, 0.5]), 44100)
     soundfile.write(folder / "e.mp3", sound(60000, 5), 48000)
     monkeypatch.chdir(tmp_path)
     return folder

@@ -36,7 +36,11 @@ function verdictWords(recording, threshold) {
   return { kind: 'mixed', short: `${words.short}, but unlike the calibration set`, text: `${words.text}. But ${UNLIKE}` };
 }
 
-function soundWords({ verdict, remark, parts }, threshold) {
+// "channel 0: spoof, channel 1: bona fide".
+const channelWords = (channels) => channels.map(({ channel, track, verdict }) => `${track ? `track ${track}` : `channel ${channel}`}: ${verdict || 'not judged'}`).join(', ');
+
+function soundWords({ verdict, remark, parts, channels }, threshold) {
+  if (channels && verdict) return { kind: 'mixed', short: 'channels differ', text: `Its channels or sound tracks are not the same sound (${channelWords(channels)})` };
   if (verdict === 'spoof') return { kind: 'spoof', short: 'spoofed', text: 'This sounds spoofed: like a voice that a machine generated or altered' };
   if (verdict === 'mixed') return { kind: 'mixed', short: parts.length === 1 ? 'part sounds spoofed' : 'parts sound spoofed', text: mixedWords(parts) };
   if (verdict === 'bona fide') return { kind: 'genuine', short: 'genuine', text: 'This sounds genuine: like a person speaking' };
@@ -61,7 +65,8 @@ function likelihoodWords(llr) {
 
 const WHOLE_WORDS = 'The score of the whole recording is that of genuine speech. ';
 
-function scoreWords({ score, verdict, unlike }, { kind, threshold }) {
+function scoreWords({ score, verdict, unlike, channels }, { kind, threshold }) {
+  if (channels) return `The score, ${number(score)}, is the lowest of its channels or sound tracks.`;
   // Nothing that was not judged is likelier to be anything.
   if (threshold !== null && !verdict) return `The score is ${number(score)}, but means nothing for this recording.`;
   if (unlike) return `The score is ${number(score)}. How often recordings like this one get such a score is not known, so it is not a likelihood ratio for this recording.`;

@@ -1,0 +1,176 @@
+"""Recordings whose channels or sound tracks are not the same sound."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+import asdf
+from asdf.__main__ import main
+from asdf.scoring.differing import UNDECIDED, ChannelColumn
+from asdf.scoring.scored import MIXED, Scored
+from tests.unit.audio import test_channels
+from tests.unit.audio.test_channels import write_tracks
+from tests.unit.conftest import write_small_network
+
+RATE = 16000
+SECONDS = 1.5
+SAMPLES = round(SECONDS * RATE)
+ONE, OTHER = test_channels.ONE[:SAMPLES], test_channels.OTHER[:SAMPLES]
+SILENCE, HISS = np.zeros(SAMPLES), test_channels.HISS[:SAMPLES]
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small_network(tmp_path_factory.mktemp("network") / "net.pt")
+
+
+def opened(network: Path, threshold: float | None = None) -> asdf.Detector:
+    return asdf.Detector(network, "cpu", threads=1, threshold=threshold, parts=False)
+
+
+@pytest.fixture(scope="module")
+def between(network: Path) -> float:
+    """A threshold between the scores of the two voices."""
+    scores = [opened(network).score_whole(voice, RATE).score for voice in (ONE, OTHER)]
+    assert None not in scores and scores[0] != scores[1]
+    return float(np.mean(scores))
+
+
+def write(path: Path, *channels: np.ndarray) -> Path:
+    soundfile.write(path, np.stack(channels, axis=1), RATE)
+    return path
+
+
+def all_results(detector: asdf.Detector, path: Path) -> list[Scored]:
+    """Return the result of a whole recording, in each way that gives one."""
+    content = path.read_bytes()
+    results = [detector.score_whole(value) for value in (path, content, io.BytesIO(content))]
+    if path.suffix == ".wav":
+        results.append(detector.score_whole(soundfile.read(path, dtype="float32")))
+    return [*results, *detector.score_many([path, content], whole=True)]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("kind", ["channel", "track"])
+def test_two_voices(tmp_path: Path, network: Path, between: float, kind: str, order: int) -> None:
+    """Whichever comes first, and however the recording comes."""
+    voices = [ONE, OTHER][::order]
+    if kind == "channel":
+        path = write(tmp_path / "a.wav", *voices)
+    else:
+        path = write_tracks(tmp_path / "a.mkv", voices)
+    detector = opened(network, between)
+    alone = [detector.score_whole(voice, RATE) for voice in voices]
+    assert {each.verdict for each in alone} == {"bona fide", "spoof"}
+    for result in all_results(detector, path):
+        assert result.verdict == MIXED
+        assert result.score == pytest.approx(min(each.score for each in alone), abs=1e-6)
+        assert result.seconds == pytest.approx(SECONDS)
+        assert "not the same sound" in result.remark and "each is scored by itself" in result.remark
+        channels = result.entry()["channels"]
+        numbers = [0, 1] if kind == "channel" else [1, 2]
+        assert [each[kind] for each in channels] == numbers
+        for each, expected in zip(channels, alone, strict=True):
+            assert each["score"] == pytest.approx(expected.score, abs=1e-6)
+            assert each["verdict"] == expected.verdict
+    trials = [float(detector.score(voice, RATE)) for voice in voices]
+    detector = opened(network, float(np.mean(trials)))
+    assert detector.score(path).verdict == MIXED
+    # A protocol's score, which lists have too, stays that of the mean, or of the first track.
+    trial = next(iter(detector.score_many([path])))
+    assert trial.verdict == MIXED
+    heard = np.mean(voices, axis=0) if kind == "channel" else voices[0]
+    assert trial.score == pytest.approx(float(detector.score(heard, RATE)), abs=1e-6)
+    assert float(detector.score(path)) == trial.score
+
+
+@pytest.mark.parametrize("threshold", [-1000.0, 1000.0])
+def test_voices_of_one_verdict(tmp_path: Path, network: Path, threshold: float) -> None:
+    path = write(tmp_path / "a.wav", ONE, OTHER)
+    detector = opened(network, threshold)
+    for result in (*all_results(detector, path), detector.score(path)):
+        assert result.verdict == UNDECIDED
+
+
+def test_without_a_threshold(tmp_path: Path, network: Path) -> None:
+    result = opened(network).score_whole(write(tmp_path / "a.wav", ONE, OTHER))
+    assert result.verdict is None and len(result.entry()["channels"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("channels", "why"),
+    [
+        ((ONE, -ONE), "the channels cancel each other"),
+        ((ONE, HISS / 10), "channel 1 lies"),
+        ((ONE, -0.98 * ONE, 0.01 * ONE), "the channels cancel each other"),
+    ],
+)
+def test_silence_is_no_remark_on_what_sounds(
+    tmp_path: Path, network: Path, channels: tuple[np.ndarray, ...], why: str
+) -> None:
+    path = write(tmp_path / "a.wav", *channels)
+    detector = opened(network, -1000)
+    for result in (*all_results(detector, path), detector.score(path)):
+        assert result.verdict == UNDECIDED and result.judged
+        assert why in result.remark and "digital silence" not in result.remark
+
+
+def test_silent_channels_are_left_out(tmp_path: Path, network: Path) -> None:
+    detector = opened(network, -1000)
+    expected = detector.score_whole(write(tmp_path / "one.wav", ONE))
+    for channels in ([ONE, SILENCE], [SILENCE, ONE], [SILENCE] * 7 + [ONE], [ONE, SILENCE + 0.1]):
+        for result in all_results(detector, write(tmp_path / "a.wav", *channels)):
+            assert (result.score, result.verdict, result.remark) == (
+                pytest.approx(expected.score, abs=1e-6),
+                expected.verdict,
+                expected.remark,
+            )
+    for result in all_results(detector, write(tmp_path / "a.wav", SILENCE, SILENCE)):
+        assert result.verdict is None and result.remark.startswith("not judged: digital silence")
+
+
+def test_what_is_not_judged_in_any_channel(tmp_path: Path, network: Path) -> None:
+    path = write(tmp_path / "a.wav", ONE[8000:12000], -ONE[8000:12000])
+    result = opened(network, 0).score_whole(path)
+    assert result.verdict is None and "not judged: 0.25 s are too short" in result.remark
+
+
+def test_the_outputs_of_score(
+    tmp_path: Path, network: Path, between: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [write(tmp_path / "a.wav", ONE, OTHER), write(tmp_path / "b.wav", ONE, ONE)]
+    words = ["score", network, *paths, "--threshold", between, "--no-parts", "--device", "cpu"]
+    outputs = ["--csv", tmp_path / "o.csv", "--json", tmp_path / "o.json"]
+    assert main([str(word) for word in (*words, *outputs)]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    names = [paths[0], f"{paths[0]}#channel=0", f"{paths[0]}#channel=1", paths[1]]
+    assert [line[0] for line in lines] == list(map(str, names))
+    verdicts = [line[2] for line in lines]
+    assert verdicts[0] == MIXED and set(verdicts[1:3]) == {"bona fide", "spoof"}
+    assert verdicts[3] == verdicts[1]
+    rows = list(csv.DictReader((tmp_path / "o.csv").open()))
+    assert [(row["path"], row["verdict"]) for row in rows] == [
+        (str(name), verdict) for name, verdict in zip(names, verdicts, strict=True)
+    ]
+    assert rows[1]["score"] == rows[3]["score"]
+    entries = json.loads((tmp_path / "o.json").read_text())["recordings"]
+    assert [len(entry.get("channels", ())) for entry in entries] == [2, 0]
+
+
+def test_a_journal_keeps_channels(tmp_path: Path, network: Path, between: float) -> None:
+    """A command that goes on has verdicts by its own threshold."""
+    path = write(tmp_path / "a.wav", ONE, OTHER)
+    value = opened(network, between).score_whole(path).values["channels"]
+    column = ChannelColumn(between)
+    saved = json.loads(json.dumps(column.saved(value)))
+    assert column.restored(saved) == value
+    for threshold, verdict in ((-1000, "bona fide"), (1000, "spoof")):
+        restored = ChannelColumn(threshold).restored(saved)
+        assert {each["verdict"] for each in restored.channels} == {verdict}
