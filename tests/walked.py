@@ -49,7 +49,7 @@ def entered(action: Callable[[], object]) -> list[str]:
 
 def score(network: str, recording: str) -> Callable[[], object]:
     detector = asdf.Detector(network, "cpu")
-    return lambda: detector.score(recording)
+    return lambda: detector.score_trial(recording)
 
 
 def evaluate(scores: str) -> Callable[[], object]:

@@ -21,6 +21,9 @@ from asdf.errors import UsageError
 from asdf.runs.streams import STDIN, STDOUT, STREAM, descriptor_of, is_stdout, stream_name
 from asdf.text import PROGRAM, as_typed, printable
 
+GREEN, RED, AMBER = "32", "31", "33"
+"""Colours of a terminal, for `in_colour`."""
+
 
 def text_stream(outputs: Sequence[Path | None]) -> TextIO:
     """Return the stream for a command's text: standard output, unless an output goes there.
@@ -108,6 +111,13 @@ def write_outputs(outputs: Iterable[tuple[Path | None, Callable[[Path], object]]
 def show(text: str, stream: TextIO | None = None) -> None:
     """Print a text on `stream` (None: standard output), escaping control characters."""
     print(printable(as_typed(text)), file=stream or sys.stdout)
+
+
+def in_colour(text: str, colour: str, stream: TextIO) -> str:
+    """Return a text in a colour if `stream` is a terminal that shows colours."""
+    # By no-color.org, any value but an empty one turns colours off.
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if is_plain or not stream.isatty() else f"\x1b[{colour}m{text}\x1b[0m"
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from collections import Counter
 from textwrap import wrap
 from typing import TextIO
 
+from asdf.commands.outputs import AMBER, GREEN, RED, in_colour
 from asdf.commands.score_files import Row, text_plot
 from asdf.scoring.columns import in_table
 from asdf.scoring.document import Heading
@@ -24,8 +25,7 @@ from asdf.text import clock, printable, shorten
 NOT_JUDGED = "not judged"
 ERROR = "error"
 
-_GREEN, _RED, _AMBER = "32", "31", "33"
-_COLOURS = {BONA_FIDE: _GREEN, SPOOF: _RED}
+_COLOURS = {BONA_FIDE: GREEN, SPOOF: RED}
 _VERDICT_WIDTH = len(NOT_JUDGED)
 # Width of '-1234.5678', which no network and no calibration exceeds.
 _SCORE_WIDTH = 10
@@ -43,8 +43,6 @@ class TerminalLines:
         """`stream` is the terminal."""
         self._stream = stream
         self._has_verdicts = has_verdicts
-        # By no-color.org, any value but an empty one turns colours off.
-        self._in_colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._counts: Counter[str] = Counter()
 
     def describe(self, row: Row, notes: str) -> str:
@@ -61,10 +59,8 @@ class TerminalLines:
         width = _SCORE_WIDTH
         if self._has_verdicts:
             # The score of a failed recording is empty: its verdict says so already.
-            colour = _AMBER if result.is_doubted else _COLOURS.get(verdict, _AMBER)
-            shown = verdict.ljust(_VERDICT_WIDTH)
-            if self._in_colour:
-                shown = f"\x1b[{colour}m{shown}\x1b[0m"
+            colour = AMBER if result.is_doubted else _COLOURS.get(verdict, AMBER)
+            shown = in_colour(verdict.ljust(_VERDICT_WIDTH), colour, self._stream)
             cells = [shown, " " * _SCORE_WIDTH if result.error else cells[0]]
             width += _VERDICT_WIDTH + len(_BETWEEN)
         columns = terminal_width(self._stream)
@@ -183,6 +179,6 @@ class Screen:
         mean = ""
         if lowest is not None:
             span = f"{clock(lowest.start_s)}-{clock(lowest.end_s)}"
-            mean = f"mean of {result.windows} windows, lowest {lowest.score:.4f} at {span}"
+            mean = f"mean of {result.windows} windows, lowest {lowest.compared:.4f} at {span}"
         for_people = words[True] if self._terminal is not None else []
         return [text for text in (*for_people, *words[False], mean, result.remark) if text]

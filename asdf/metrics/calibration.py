@@ -215,7 +215,8 @@ class Calibration:
 
     def describe(self) -> str:
         """Describe the decision in words."""
-        decision = f"bona fide from an LLR of {self.threshold:.4g} on"
+        # Rounded, since a threshold of 0 may come out as -4e-15.
+        decision = f"bona fide from an LLR of {round(self.threshold, 9) + 0.0:.4g} on"
         if self.spoof_prior is None:
             return f"{decision}, where both error rates were equal"
         return (

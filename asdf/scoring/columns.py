@@ -1,9 +1,8 @@
 """Columns of a score: what is known of a scored recording besides its score.
 
 Invariant: files, screens and services loop over columns and name none. A column is found by its
-class path: those of extras in their table, which stand before those of the core and replace the
-ones with the same key; then those that a caller names. What a journal saves of a value gives the
-same value back.
+class path: those of the core, those of extras in their table, which replace the ones with the same
+key, and those that a caller names. What a journal saves of a value gives the same value back.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from asdf.networks.attached import Extra
 
 COLUMNS: dict[str, str] = {
-    "llr": "asdf.scoring.columns.LlrColumn",
     "sources": "asdf.tasks.tracing.source_scores.SourceColumn",
     "parts": "asdf.scoring.parts.PartColumn",
     "frames": "asdf.tasks.localisation.frame_scores.FrameColumn",
+    "llr": "asdf.scoring.columns.LlrColumn",
 }
 """Class of each column of the core, by key, in the order in which they are computed."""
 
@@ -67,7 +66,8 @@ class Heard:
         rows: Further outputs of the network, by key; means over the windows.
         extras: The same outputs in the form of results.
         windows: Windows that were searched for parts (`WindowScore`).
-        doubted: Whether an earlier column says that the score is not valid for this recording.
+        doubted: Whether an earlier column says that the score is not valid for this recording, or
+            changes a verdict of 'bona fide'.
     """
 
     raw: float
@@ -190,7 +190,7 @@ class ScoreColumn:
 
 
 def find_columns(named: Iterable[str] = ()) -> dict[str, type[ScoreColumn]]:
-    """Return the classes of all columns by key, those of extras first.
+    """Return the classes of all columns by key, in the order in which they are computed.
 
     Args:
         named: Class paths of further columns.
@@ -199,8 +199,9 @@ def find_columns(named: Iterable[str] = ()) -> dict[str, type[ScoreColumn]]:
         UsageError: there is no such class, or its class is no `ScoreColumn`.
     """
     extras = provided("COLUMNS")
+    core = {key: path for key, path in COLUMNS.items() if key not in extras}
     columns: dict[str, type[ScoreColumn]] = {}
-    for key, path in {**extras, **COLUMNS, **extras}.items():
+    for key, path in {**core, **extras}.items():
         columns[key] = load(path)
     for path in named:
         column = find_class(path, Path(), "columns", ScoreColumn)

@@ -54,10 +54,10 @@ class Detector:
     """A network that tells bona fide speech from spoofs.
 
         detector = asdf.Detector("network.pt")
-        detector.score("call.mp3")             # a file
+        detector.score("call.mp3")             # a file, of any length
         detector.score(content)                # the bytes of one, or a file object
         detector.score(samples, 44100)         # or an array
-        detector.score_whole("hour.mp3")       # all of a long recording
+        detector.score_trial("trial.flac")     # what a corpus's protocol scores of it
 
     A higher score means more bona fide. It is the network's bona fide logit, which is a cosine for
     some losses (or the difference of its logits, or a natural-log likelihood ratio, according to
@@ -240,7 +240,7 @@ class Detector:
         return f"<Detector {self.source!r} on {self.device}, threshold {threshold}>"
 
     def __call__(self, recording: Any, sample_rate: int | None = None) -> Score:
-        """Return the trial score of one recording. Arguments and errors are those of `score`."""
+        """Return the score of a whole recording. Arguments and errors are those of `score`."""
         return self.score(recording, sample_rate)
 
     def with_reference(self, reference: Any, sample_rate: int | None = None) -> Detector:
@@ -334,10 +334,10 @@ class Detector:
         embedding: bool = False,
         frames: bool = False,
     ) -> Score:
-        """Return the trial score of one recording: a number with further attributes.
+        """Return the score of a whole recording as a number with further attributes.
 
-        A warning is logged if the score says little, or covers only the beginning of the recording.
-        If the scored part contains no speech there is no verdict, see `speech_check`.
+        It is that of `score_whole` and of the command `score`, with the same verdict and parts. A
+        warning is logged if the score says little.
 
         Args:
             recording: Path; content of a file as bytes, bytearray or memoryview; file object opened
@@ -355,10 +355,23 @@ class Detector:
                 finite number.
         """
         named = self._take(recording, sample_rate)
-        score = self._hearing_for(embedding, frames).score_trial(named)
-        if score.remark:
-            LOG.warning("%s: %s", named.name, score.remark)
-        return score
+        return _warned(named, self._hearing_for(embedding, frames).score_whole(named))
+
+    def score_trial(
+        self,
+        recording: Any,
+        sample_rate: int | None = None,
+        *,
+        embedding: bool = False,
+        frames: bool = False,
+    ) -> Score:
+        """Return the trial score of a recording: of the part that the network's protocol uses.
+
+        A warning is logged if the score says little, or covers only the beginning of the recording,
+        which is not searched for parts. Arguments and errors are those of `score`.
+        """
+        named = self._take(recording, sample_rate)
+        return _warned(named, self._hearing_for(embedding, frames).score_trial(named))
 
     def score_whole(
         self,
@@ -511,3 +524,9 @@ class Detector:
     def _take(self, recording: Any, sample_rate: int | None) -> Recording:
         check_process(self._process)
         return as_recording(recording, sample_rate, None, self._limits, self._scorer.audio)
+
+
+def _warned(named: Recording, score: Score) -> Score:
+    if score.remark:
+        LOG.warning("%s: %s", named.name, score.remark)
+    return score

@@ -21,7 +21,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.metrics.intervals import beta_quantile
 from asdf.scoring.columns import Heard, Request, ScoreColumn
 from asdf.scoring.scored import BONA_FIDE, MIXED, WindowScore
-from asdf.text import and_more, clock
+from asdf.text import and_more, clock, count_of
 from asdf.trials.how_scored import ScoredLength
 
 _MAX_RECORDINGS = 10**6
@@ -75,6 +75,8 @@ class Searched:
         threshold: Score below which a window belongs to a part.
         false_alarms: Rate of genuine recordings with as many windows that have one below the
             threshold; None if unknown, as for a threshold that was not learnt for windows.
+        expected: Number of windows below the threshold to expect in genuine speech of this length,
+            if windows err as often as the recordings of the calibration's set; None if unknown.
     """
 
     windows: int
@@ -82,18 +84,34 @@ class Searched:
     hop_s: float
     threshold: float
     false_alarms: FalseAlarms | None = None
+    expected: float | None = None
 
     def describe(self) -> str:
         """Return in words the threshold of the windows, and its error rate."""
         windows = f"{self.windows} windows of {self.window_s:.4g} s"
         compared = f"{windows} were compared with {self.threshold:.4g}"
-        if self.false_alarms is None:
-            return f"{compared}: each is one more chance of a false alarm"
-        return f"{compared}: {self.false_alarms.describe()} below it"
+        if self.false_alarms is not None:
+            return f"{compared}: {self.false_alarms.describe()} below it"
+        alarms = self.describe_alarms() or "each is one more chance of a false alarm"
+        return f"{compared}: {alarms}"
+
+    def describe_alarms(self) -> str:
+        """Return in words how many false alarms to expect; '' if unknown."""
+        if self.false_alarms is not None:
+            return self.false_alarms.describe()
+        if self.expected is None:
+            return ""
+        return (
+            f"about {self.expected:.2g} of {self.windows:,} windows of genuine speech would be "
+            "below it"
+        )
 
     def entry(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return asdict(self)
+        entry = asdict(self)
+        if self.expected is None:
+            del entry["expected"]
+        return entry
 
 
 @dataclass(frozen=True)
@@ -197,6 +215,7 @@ class PartSearch:
         learnt: Learnt threshold for such windows that is used; None: the threshold of whole
             recordings.
         sample_rate: Sampling rate of the samples, in Hz.
+        error_rate: Proportion of genuine recordings below the threshold; None if unknown.
     """
 
     window: int
@@ -204,6 +223,7 @@ class PartSearch:
     threshold: float
     learnt: WindowThreshold | None = None
     sample_rate: int = SAMPLE_RATE
+    error_rate: float | None = None
 
     def applies(self, samples: int) -> bool:
         """Return whether a recording of `samples` is long enough to be searched."""
@@ -221,36 +241,27 @@ class PartSearch:
         """Return whether a window sounds spoofed; a window that is not judged does not."""
         return window.judged and window.compared < self.threshold
 
-    def find(self, windows: Iterable[WindowScore]) -> tuple[WindowScore, ...]:
-        """Join windows below the threshold that overlap or touch.
-
-        Args:
-            windows: Windows in their order; those that are not judged belong to no part.
-
-        Returns:
-            Parts, from the first to the last sample of the joined windows, with the lowest score.
-        """
-        parts: list[WindowScore] = []
-        for window in windows:
-            if self.is_below(window):
-                add_to_parts(parts, window)
-        return tuple(parts)
-
     def describe(self, windows: Iterable[WindowScore]) -> Parts:
-        """Return the parts among the windows of a recording."""
+        """Return the parts among the windows of a recording, which are in their order."""
         scores = tuple(windows)
-        judged = sum(window.judged for window in scores)
-        return Parts(self.find(scores), self.searched(judged), scores)
+        finder = PartFinder(self)
+        for window in scores:
+            finder.add(window)
+        return replace(finder.result(), windows_scores=scores)
 
     def searched(self, windows: int) -> Searched:
         """Return the description of a search in `windows` judged windows."""
         learnt = self.learnt if windows else None
+        expected = None
+        if learnt is None and self.error_rate is not None:
+            expected = windows * self.error_rate
         return Searched(
             windows=windows,
             window_s=self.window / self.sample_rate,
             hop_s=self.hop / self.sample_rate,
             threshold=self.threshold,
             false_alarms=None if learnt is None else learnt.false_alarms(windows),
+            expected=expected,
         )
 
     def describe_search(self) -> str:
@@ -271,14 +282,39 @@ class PartSearch:
         }
 
 
-def add_to_parts(parts: list[WindowScore], window: WindowScore) -> None:
-    """Merge a window into the last of `parts` if they overlap or touch; else start a new part."""
-    last = parts[-1] if parts else None
-    if last is None or window.start_s > last.end_s:
-        # Extras describe the window, and a part may grow beyond it.
-        parts.append(replace(window, extras={}))
-        return
-    parts[-1] = WindowScore(last.start_s, window.end_s, min(last.score, window.score))
+class PartFinder:
+    """Finds the parts of a recording whose windows arrive in their order.
+
+    Two windows in a row below the threshold, which overlap, make a part: one alone is more often an
+    error than a splice.
+    """
+
+    def __init__(self, search: PartSearch) -> None:
+        self.search = search
+        self._judged = 0
+        self._goes_on = False
+        # Consecutive windows below the threshold, joined, and their number.
+        self._runs: list[tuple[WindowScore, int]] = []
+
+    def add(self, window: WindowScore) -> None:
+        """Take the next window; one that is not judged belongs to no part."""
+        self._judged += window.judged
+        is_below = self.search.is_below(window)
+        if is_below and self._goes_on:
+            known, count = self._runs[-1]
+            lowest = min(known, window, key=lambda each: each.compared)
+            joined = replace(lowest, start_s=known.start_s, end_s=window.end_s, extras={})
+            self._runs[-1] = (joined, count + 1)
+        elif is_below:
+            # Extras describe the window, and a part may grow beyond it.
+            self._runs.append((replace(window, extras={}), 1))
+        self._goes_on = is_below
+
+    def result(self) -> Parts:
+        """Return what was found so far."""
+        parts = tuple(run for run, count in self._runs if count > 1)
+        single = tuple(run for run, count in self._runs if count == 1)
+        return Parts(parts, single, self.search.searched(self._judged))
 
 
 @dataclass(frozen=True)
@@ -288,20 +324,36 @@ class Parts:
     Attributes:
         parts: Parts whose windows score below the threshold, in their order, each with its lowest
             score.
+        single: Windows below the threshold that are no part, since none beside them is.
         searched: Parameters of the search.
         windows_scores: Windows that were searched; empty for a stream.
     """
 
     parts: tuple[WindowScore, ...]
+    single: tuple[WindowScore, ...]
     searched: Searched
     windows_scores: tuple[WindowScore, ...] = ()
+
+
+def worst_first(windows: Iterable[WindowScore]) -> list[WindowScore]:
+    """Return windows or parts from the lowest score on."""
+    return sorted(windows, key=lambda window: window.compared)
+
+
+def _span(window: WindowScore) -> str:
+    return f"{clock(window.start_s)}-{clock(window.end_s)} (lowest {window.compared:.4f})"
 
 
 class PartColumn(ScoreColumn):
     """Parts of a long recording that sound spoofed by themselves."""
 
     key = "parts"
-    attributes: ClassVar[dict[str, Any]] = {"parts": (), "searched": None, "windows_scores": ()}
+    attributes: ClassVar[dict[str, Any]] = {
+        "parts": (),
+        "single": (),
+        "searched": None,
+        "windows_scores": (),
+    }
     cells = ("parts", "windows_searched")
     place = (20, 60)
     of_trials = False
@@ -319,7 +371,13 @@ class PartColumn(ScoreColumn):
         if calibration is not None and request.threshold == calibration.threshold:
             learnt = read_window_threshold(calibration.windows)
         search = make_search(request.length, request.window_samples, request.threshold, learnt)
-        return None if search is None else cls(search)
+        if search is None:
+            return None
+        # The rate at which genuine recordings are below it, at the threshold of the EER.
+        of_eer = calibration if calibration and calibration.spoof_prior is None else None
+        if of_eer is not None and search.threshold == of_eer.threshold:
+            search = replace(search, error_rate=of_eer.eer)
+        return cls(search)
 
     def add(self, heard: Heard) -> Parts | None:
         return self.search.describe(heard.windows) if heard.windows else None
@@ -346,16 +404,20 @@ class PartColumn(ScoreColumn):
 
     @classmethod
     def words(cls, value: Parts) -> str:
-        if not value.parts:
+        if not value.parts and not value.single:
             return ""
-        spans = []
-        for part in value.parts:
-            span = f"{clock(part.start_s)}-{clock(part.end_s)}"
-            spans.append(f"{span} (lowest {part.score:.4f})")
+        spans = [_span(part) for part in worst_first(value.parts)]
         noun = "part sounds" if len(spans) == 1 else "parts sound"
-        words = f"{len(spans)} {noun} spoofed: {and_more(spans, _PARTS_SHOWN)}"
-        alarms = value.searched.false_alarms
-        return words if alarms is None else f"{words}; {alarms.describe()}"
+        sentences = []
+        if spans:
+            shown = and_more(spans, _PARTS_SHOWN)
+            sentences.append(f"{len(spans)} {noun} spoofed: {shown}")
+        if value.single:
+            single = count_of(len(value.single), "single window")
+            lowest = _span(worst_first(value.single)[0])
+            sentences.append(f"{single} below {value.searched.threshold:.4g}: {lowest}")
+        alarms = value.searched.describe_alarms()
+        return "; ".join([*sentences, alarms] if alarms else sentences)
 
     @classmethod
     def veto(cls, value: Parts, verdict: str) -> str | None:
@@ -363,8 +425,10 @@ class PartColumn(ScoreColumn):
 
     @classmethod
     def moved(cls, value: Parts, move: Callable[[WindowScore], WindowScore]) -> Parts:
-        parts, windows = map(move, value.parts), map(move, value.windows_scores)
-        return replace(value, parts=tuple(parts), windows_scores=tuple(windows))
+        moved: dict[str, Any] = {}
+        for name in ("parts", "single", "windows_scores"):
+            moved[name] = tuple(map(move, getattr(value, name)))
+        return replace(value, **moved)
 
     def saved(self, value: Parts) -> list[dict[str, Any]]:
         return [{**window.entry(), "judged": window.judged} for window in value.windows_scores]

@@ -15,7 +15,7 @@ import numpy as np
 from asdf.audio.streaming import StreamResampler
 from asdf.errors import UsageError
 from asdf.scoring.hearing import Hearing
-from asdf.scoring.parts import Parts, add_to_parts
+from asdf.scoring.parts import PartFinder
 from asdf.scoring.recordings import as_chunk
 from asdf.scoring.scored import Score, WindowScore
 from asdf.scoring.whole_recording import Tally, Window
@@ -46,9 +46,7 @@ class Stream:
         self._hop = hop
         self._running = _Running()
         search = hearing.summary.search
-        self._search = None if search is None else search.with_windows(window, hop)
-        self._parts: list[WindowScore] = []
-        self._judged = 0
+        self._finder = None if search is None else PartFinder(search.with_windows(window, hop))
         self._finished = False
 
     def add(self, chunk: Any) -> list[WindowScore]:
@@ -99,8 +97,8 @@ class Stream:
             return None
         tally = self._running.tally()
         parts = None
-        if self._search is not None and self._search.applies(tally.end):
-            parts = Parts(tuple(self._parts), self._search.searched(self._judged))
+        if self._finder is not None and self._finder.search.applies(tally.end):
+            parts = self._finder.result()
         return self._hearing.summary.describe_whole(tally, parts=parts)
 
     def _score(self, cuts: Iterable[Cut]) -> list[WindowScore]:
@@ -110,9 +108,8 @@ class Stream:
             for window in self._hearing.score_windows(iter([cut]), self._window, self._hearing.sad):
                 self._running.add(window)
                 score = self._hearing.summary.describe_window(window)
-                self._judged += score.judged
-                if self._search is not None and self._search.is_below(score):
-                    add_to_parts(self._parts, score)
+                if self._finder is not None:
+                    self._finder.add(score)
                 scores.append(score)
         return scores
 

@@ -21,6 +21,7 @@ from asdf.scoring.columns import Heard, ScoreColumn
 from asdf.scoring.parts import PartColumn, Parts, PartSearch
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
+    BONA_FIDE,
     MIN_SPEECH_S,
     SILENCE_DB,
     Known,
@@ -184,6 +185,8 @@ class Summary:
         windows = tuple(map(self.describe_window, searched))
         judged = known.get("judged", True)
         heard = Heard(raw, score, judged, rows or {}, known.get("extras", {}), windows)
+        compared = raw if self.calibration is None else float(self.calibration.unbounded_llr(raw))
+        accepted = self.threshold is not None and compared >= self.threshold
         values: dict[str, Any] = {}
         columns = {}
         remarks = [known.pop("remark", "")]
@@ -196,7 +199,8 @@ class Summary:
             values[column.key] = value
             columns[column.key] = type(column)
             remarks.append(column.remark(value, heard))
-            heard = replace(heard, doubted=heard.doubted or column.doubts(value))
+            doubts = column.doubts(value) or (accepted and bool(column.veto(value, BONA_FIDE)))
+            heard = replace(heard, doubted=heard.doubted or doubts)
         known |= {"threshold": self.threshold, "raw": raw, "values": values, "columns": columns}
         known["remark"] = "; ".join(filter(None, remarks))
         return Score(score, **known, verdict=decide_verdict(Score(score, **known)))

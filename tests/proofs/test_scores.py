@@ -63,7 +63,7 @@ def recordings(tmp_path) -> list[Path]:
 def lines_of(detector: asdf.Detector, recordings: list[Path]) -> Iterator[str]:
     for path in recordings:
         samples, rate = soundfile.read(path, dtype="float32")
-        yield f"{path.name} trial {detector.score(path):.9e}"
+        yield f"{path.name} trial {detector.score_trial(path):.9e}"
         whole = detector.score_whole(path)
         lowest = f"{whole.lowest.start_s} {whole.lowest.score:.9e}" if whole.lowest else "-"
         yield f"{path.name} whole {whole.score:.9e} {whole.windows} lowest {lowest}"

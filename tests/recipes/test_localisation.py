@@ -107,7 +107,7 @@ def test_a_run_locates_what_is_spoofed(located, capsys, partial_corpus):
     assert result["network"] == best["network"].removesuffix(".pt")
     # The network file by itself marks a recording.
     detector = asdf.Detector(system / "networks" / best["network"], device="cpu")
-    score = detector.score(partial_corpus / "partial" / "eval-1.wav", frames=True)
+    score = detector.score_trial(partial_corpus / "partial" / "eval-1.wav", frames=True)
     table = read_frame_table(system / "scores" / result["network"] / "demo-partial-eval.frames.npz")
     np.testing.assert_allclose(score.frames.scores, table.of_trial(1), atol=1e-4)
     stated = (partial_corpus / "partial" / "eval_list.tsv").read_text().splitlines()[2]

@@ -127,7 +127,7 @@ def check_detector(recipe, corpus, network):
     detector = Detector(network, network_folder=recipe.folder)
     assert detector.settings.centre.radius == 0.7
     scores = read_scores(recipe.system("whole") / "scores" / network.stem / "demo-eval.txt")
-    expected = [detector.score(corpus / trial) for trial in scores.ids]
+    expected = [detector.score_trial(corpus / trial) for trial in scores.ids]
     np.testing.assert_allclose(scores.scores, expected, rtol=0, atol=1e-5)
     # Minus a distance.
     assert max(expected) < 0
@@ -144,7 +144,7 @@ def test_a_loss_knows_the_values_of_its_columns(mine, capsys, corpus):
     assert (weights(network)["trained_loss.weights_A"] != 1).all()
     detector = Detector(network, network_folder=mine.folder)
     scores = read_scores(mine.system("system1") / "scores" / "epoch.1" / "demo-eval.txt")
-    expected = [detector.score(corpus / trial) for trial in scores.ids]
+    expected = [detector.score_trial(corpus / trial) for trial in scores.ids]
     np.testing.assert_allclose(scores.scores, expected, rtol=0, atol=1e-5)
 
 

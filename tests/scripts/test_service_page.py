@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -603,18 +604,20 @@ LATER = {"start_s": 61.0, "end_s": 65.0, "score": -1.0}
     ("verdict", "parts", "kind", "words"),
     [
         ("bona fide", [], "genuine", "This sounds genuine: like a person speaking"),
-        ("mixed", [PART], "mixed", "Part of this sounds spoofed (0:12 to 0:24)"),
+        ("mixed", [PART], "mixed", "Part of this sounds spoofed (0:12 to 0:24, lowest score −3)"),
         (
             "mixed",
-            [PART, LATER],
+            [LATER, PART],
             "mixed",
-            "Parts of this sound spoofed (0:12 to 0:24, 1:01 to 1:05)",
+            "Parts of this sound spoofed (0:12 to 0:24, lowest score −3; 1:01 to 1:05, lowest "
+            "score −1)",
         ),
         (
             "mixed",
             [PART, LATER, LATER, LATER, LATER],
             "mixed",
-            "Parts of this sound spoofed (0:12 to 0:24, 1:01 to 1:05, 1:01 to 1:05 and 2 more)",
+            "Parts of this sound spoofed (0:12 to 0:24, lowest score −3; 1:01 to 1:05, lowest "
+            "score −1; 1:01 to 1:05, lowest score −1 and 2 more)",
         ),
         ("spoof", [PART], "spoof", "This sounds spoofed"),
         (None, [], "", "A score without a verdict"),
@@ -633,7 +636,7 @@ def served_mixed(network, recording):
     """A service whose threshold lies between the recording's score and its lowest window."""
     scored = plain_detector(network).score_whole(recording)
     windows = plain_detector(network).score_over_time(recording, WINDOW_S, WINDOW_S / 2)
-    lowest = min(window.score for window in windows)
+    lowest = min(max(one.score, other.score) for one, other in pairwise(windows))
     with running(plain_detector(network, threshold=(lowest + scored.score) / 2)) as service:
         yield service
 

@@ -51,8 +51,11 @@ class SearchedAnswer(_Answer):
     threshold: float
     """Score below which a window is in a part."""
     false_alarms: FalseAlarmsAnswer | None
-    """How often genuine recordings have such a part; null where the threshold was not estimated for
-    windows."""
+    """How often genuine recordings have such a window; null where the threshold was not estimated
+    for windows."""
+    expected: float | None = None
+    """Number of windows below the threshold to expect in genuine speech of this length; absent if
+    unknown."""
 
 
 class RecordingAnswer(_Answer):

@@ -74,7 +74,7 @@ def check_scores(network: Path, case: Case) -> None:
     detector = asdf.Detector(network, "cpu", threads=1)
     for waveform_T in recordings():
         logits_2 = case.logits(waveform_T)
-        score = detector.score(waveform_T.numpy(), 16000)
+        score = detector.score_trial(waveform_T.numpy(), 16000)
         if case.bias is None:
             assert score == pytest.approx(logits_2[1].item(), abs=3e-6)
         else:

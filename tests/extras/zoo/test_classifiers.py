@@ -53,7 +53,7 @@ def test_scores_are_log_odds_of_transformers(family, waveform, tmp_path):
     # As a recording, through the file that `import` writes.
     write_network_file(tmp_path / "net.pt", imported.file)
     soundfile.write(tmp_path / "a.wav", waveform.numpy(), 16000, subtype="FLOAT")
-    score = asdf.Detector(tmp_path / "net.pt", "cpu").score(tmp_path / "a.wav")
+    score = asdf.Detector(tmp_path / "net.pt", "cpu").score_trial(tmp_path / "a.wav")
     odds = theirs.log_softmax(dim=0)
     assert float(score) == pytest.approx(float(odds[1] - odds[0]), abs=2e-5)
 
@@ -162,7 +162,7 @@ def test_the_length_and_the_normalisation_are_those_of_the_folder(waveform, tmp_
     detector = asdf.Detector(tmp_path / "net.pt", "cpu")
     with torch.no_grad():
         theirs = model(waveform[None, :4000]).logits[0]
-    score = float(detector.score(waveform.numpy(), 16000))
+    score = float(detector.score_trial(waveform.numpy(), 16000))
     assert score == pytest.approx(float(theirs[1] - theirs[0]), abs=2e-5)
     path.unlink()
     said = "\n".join(import_detector(tmp_path).recognised.notes)

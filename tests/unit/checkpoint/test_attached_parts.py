@@ -100,7 +100,7 @@ def test_the_detector_scores_by_the_cosine_of_the_loss(tmp_path) -> None:
     with torch.no_grad():
         embedding, _ = network(torch.from_numpy(waveform)[None])
         cosine = torch.cosine_similarity(embedding, network.trained_loss.weight_1E)
-    score = asdf.Detector(tmp_path / "net.pt").score(waveform, 16000)
+    score = asdf.Detector(tmp_path / "net.pt").score_trial(waveform, 16000)
     assert score == pytest.approx(float(cosine), abs=1e-6)
 
 
@@ -114,7 +114,7 @@ def test_the_detector_gives_likelihood_ratios(tmp_path) -> None:
         logits = plain(torch.from_numpy(waveform)[None])[1][0]
     # One bona fide utterance of weight 0.8 and three spoofs of weight 0.2.
     expected = float(logits[1] - logits[0]) - np.log(0.8 / 0.6)
-    score = asdf.Detector(tmp_path / "net.pt").score(waveform, 16000)
+    score = asdf.Detector(tmp_path / "net.pt").score_trial(waveform, 16000)
     assert score == pytest.approx(expected, abs=1e-5)
 
 

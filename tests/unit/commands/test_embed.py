@@ -77,7 +77,7 @@ def test_they_are_those_of_the_detector(folder, whole):
     detector = asdf.Detector(folder / "network.pt", "cpu", threads=1)
     assert embeddings.embeddings_NE.dtype == np.float32
     for index in (0, 7, 8, 29):
-        score = detector.score(folder / "audio" / f"{index}.wav", embedding=True)
+        score = detector.score_trial(folder / "audio" / f"{index}.wav", embedding=True)
         np.testing.assert_allclose(embeddings.embeddings_NE[index], score.embedding, atol=1e-5)
         assert embeddings.scores_N[index] == pytest.approx(float(score), abs=1e-5)
     trials = embeddings.trials

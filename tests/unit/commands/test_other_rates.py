@@ -85,7 +85,7 @@ def test_score_reads_at_the_network_s_rate(network, tmp_path) -> None:
     assert main(["score", *words, "--json", str(tmp_path / "x.json")]) == 0
     document = json.loads((tmp_path / "x.json").read_text())
     assert document["recordings"][0]["score"] == pytest.approx(
-        float(detector.score(tmp_path / "x.wav")), abs=1e-4
+        float(detector.score_trial(tmp_path / "x.wav")), abs=1e-4
     )
     assert "48,000 samples at 24 kHz (2 s)" in document["scores"]
 
@@ -130,4 +130,4 @@ def test_what_is_no_speech_is_not_judged_at_any_rate(network) -> None:
     detector = asdf.Detector(network, "cpu", threshold=0.0)
     times = np.arange(3 * 48_000) / 48_000
     tone = (0.3 * np.sin(2 * np.pi * 440 * times)).astype(np.float32)
-    assert "no speech found" in detector.score(tone, 48_000).remark
+    assert "no speech found" in detector.score_trial(tone, 48_000).remark

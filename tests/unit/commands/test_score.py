@@ -81,7 +81,7 @@ def expected(network, folder):
 
 def trials(network, folder):
     detector = asdf.Detector(network, "cpu")
-    return [detector.score(folder / name) for name in NAMES]
+    return [detector.score_trial(folder / name) for name in NAMES]
 
 
 def test_one_line_a_recording_in_order(folder, score, network):
@@ -275,7 +275,7 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
         assert (
             float(row["score"])
             == entry["score"]
-            == pytest.approx(detector.score(folder / name), abs=1e-6)
+            == pytest.approx(detector.score_trial(folder / name), abs=1e-6)
         )
         assert (
             row["verdict"] == entry["verdict"] == ("bona fide" if entry["score"] >= 0 else "spoof")
@@ -500,7 +500,7 @@ def test_a_file_that_is_no_network(folder, score):
 def test_full_length(folder, network, score):
     status, lines, errors = score("recordings/e.mp3", "--full-length")
     assert status == 0
-    value = asdf.Detector(network, "cpu", full_length=True).score(folder / "e.mp3")
+    value = asdf.Detector(network, "cpu", full_length=True).score_trial(folder / "e.mp3")
     assert lines == [f"recordings/e.mp3\t{value:.4f}"]
     assert "longer than 1,000,000 samples (62.5 s)" in errors
 

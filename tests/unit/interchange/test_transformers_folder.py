@@ -118,7 +118,7 @@ def test_a_score_at_the_threshold_is_bona_fide(tmp_path, settings):
 def test_without_a_calibration_the_logits_are_the_networks(tmp_path, settings):
     folder = written(tmp_path, settings)
     waveform = noises(10_000)[0]
-    difference = Detector(folder, "cpu").score(waveform, 16000)
+    difference = Detector(folder, "cpu").score_trial(waveform, 16000)
     expected = 1 / (1 + np.exp(-float(difference)))
     assert shares(pipeline(folder)(waveform))["bonafide"] == pytest.approx(expected, abs=1e-5)
 
@@ -158,8 +158,8 @@ CALIBRATION = Calibration(2.0, -0.5, 0.25, lowest_llr=-1.0, highest_llr=1.0).con
 def test_asdf_reads_the_folder_as_the_network_it_was(tmp_path, settings):
     folder = written(tmp_path, settings, calibration=CALIBRATION)
     waveform = noises(11000)[0]
-    before = Detector(tmp_path / "net.pt", "cpu").score(waveform, 16000)
-    after = Detector(folder, "cpu").score(waveform, 16000)
+    before = Detector(tmp_path / "net.pt", "cpu").score_trial(waveform, 16000)
+    after = Detector(folder, "cpu").score_trial(waveform, 16000)
     assert (after, after.raw) == (before, before.raw)
 
 
@@ -172,8 +172,8 @@ def test_a_folder_of_before_with_tables_among_its_weights_is_read(tmp_path, sett
     tensors["network.front_end.taper"] = torch.ones(3)
     write_safetensors(folder / "model.safetensors", tensors, metadata)
     waveform = noises(11000)[0]
-    before = Detector(tmp_path / "net.pt", "cpu").score(waveform, 16000)
-    assert Detector(folder, "cpu").score(waveform, 16000) == before
+    before = Detector(tmp_path / "net.pt", "cpu").score_trial(waveform, 16000)
+    assert Detector(folder, "cpu").score_trial(waveform, 16000) == before
 
 
 def test_the_folder_says_what_it_is(tmp_path, settings):

@@ -44,7 +44,7 @@ import json, sys, threading
 from asdf import Detector
 from asdf.doctor.checks import look_at_machine
 detector = Detector(sys.argv[1], device="cpu")
-scores = [float(detector.score(path)) for path in sys.argv[2:]]
+scores = [float(detector.score_trial(path)) for path in sys.argv[2:]]
 findings = [finding.text for finding in look_at_machine()]
 print(json.dumps({"scores": scores, "system": findings[0]}))
 """

@@ -75,10 +75,10 @@ def test_scores_are_those_of_a_score_list(tmp_path, recordings, kind):
     assert len(expected) == 5
     assert np.std(list(expected.values())) > 1e-3
     detector = asdf.Detector(path, device="cpu")
-    assert detector.score(recordings / "a.wav") == pytest.approx(expected["a.wav"], abs=1e-5)
+    assert detector.score_trial(recordings / "a.wav") == pytest.approx(expected["a.wav"], abs=1e-5)
     together = {result.path.name: result for result in detector.score_many(recordings.iterdir())}
     for name, score in expected.items():
-        assert detector.score(str(recordings / name)) == pytest.approx(score, abs=1e-5)
+        assert detector.score_trial(str(recordings / name)) == pytest.approx(score, abs=1e-5)
         assert together[name].score == pytest.approx(score, abs=1e-5)
         assert together[name].raw == together[name].score
 
@@ -96,7 +96,7 @@ def test_scores_in_bf16_are_those_of_a_score_list_in_bf16(tmp_path, recordings):
     in_full = stage_2(path, recordings)
     for name, score in expected.items():
         assert together[name].score == score
-        assert detector.score(recordings / name) == pytest.approx(score, abs=0.01)
+        assert detector.score_trial(recordings / name) == pytest.approx(score, abs=0.01)
         assert score != in_full[name] and score == pytest.approx(in_full[name], abs=0.1)
 
 
@@ -119,8 +119,8 @@ def test_published_aasist_l_gives_its_logits(tmp_path):
     detector = asdf.Detector(tmp_path / "network.pt", device="cpu")
     for waveform, logits in zip(case["waveforms"], case["logits"], strict=True):
         soundfile.write(tmp_path / "a.wav", waveform, 16000, subtype="FLOAT")
-        assert detector.score(tmp_path / "a.wav") == pytest.approx(logits[1], abs=1e-4)
-        assert detector.score(waveform, 16000) == pytest.approx(logits[1], abs=1e-4)
+        assert detector.score_trial(tmp_path / "a.wav") == pytest.approx(logits[1], abs=1e-4)
+        assert detector.score_trial(waveform, 16000) == pytest.approx(logits[1], abs=1e-4)
 
 
 def test_published_aasist_gives_its_logits(tmp_path, shared):
@@ -134,7 +134,7 @@ def test_published_aasist_gives_its_logits(tmp_path, shared):
     load_detector_weights(network, shared / "reference" / "AASIST.pth")
     write_network_file(tmp_path / "network.pt", NetworkFile.from_network(network, settings))
     detector = asdf.Detector(tmp_path / "network.pt", device="cpu")
-    scores = [detector.score(waveform, 16000) for waveform in case["waveforms"]]
+    scores = [detector.score_trial(waveform, 16000) for waveform in case["waveforms"]]
     assert_allclose(scores, case["logits"][:, 1], atol=1e-4)
 
 
@@ -142,12 +142,14 @@ def test_an_array_scores_as_a_file_of_it(recordings, network_file):
     detector = asdf.Detector(network_file, "cpu")
     for name in ("a.wav", "d.ogg"):
         samples, rate = soundfile.read(recordings / name)
-        expected = detector.score(recordings / name)
-        assert detector.score(samples, rate) == pytest.approx(expected, abs=1e-5)
-        assert detector.score(samples.T, rate) == pytest.approx(expected, abs=1e-5)
-        assert detector.score(torch.from_numpy(samples), rate) == pytest.approx(expected, abs=1e-5)
+        expected = detector.score_trial(recordings / name)
+        assert detector.score_trial(samples, rate) == pytest.approx(expected, abs=1e-5)
+        assert detector.score_trial(samples.T, rate) == pytest.approx(expected, abs=1e-5)
+        assert detector.score_trial(torch.from_numpy(samples), rate) == pytest.approx(
+            expected, abs=1e-5
+        )
     samples, rate = soundfile.read(recordings / "a.wav", dtype="int16")
-    assert detector.score(samples, rate) == detector.score(recordings / "a.wav")
+    assert detector.score_trial(samples, rate) == detector.score_trial(recordings / "a.wav")
 
 
 def test_broken_files_are_reported_and_the_rest_go_on(recordings, network_file):
@@ -163,9 +165,9 @@ def test_broken_files_are_reported_and_the_rest_go_on(recordings, network_file):
     assert "not audio" in results[0].error
     assert "cannot be decoded to its end" in results[2].error
     assert "there is no file" in results[3].error
-    assert results[1].score == pytest.approx(detector.score(paths[1]), abs=1e-5)
+    assert results[1].score == pytest.approx(detector.score_trial(paths[1]), abs=1e-5)
     with pytest.raises(AsdfError, match="there is no file"):
-        detector.score(paths[3])
+        detector.score_trial(paths[3])
 
 
 def test_known_files_give_no_result_and_change_no_batch(recordings, network_file, monkeypatch):
@@ -201,7 +203,7 @@ def test_many_files_keep_their_order(recordings, network_file, monkeypatch):
     assert sorted(result.index for result in results) == list(range(6))
     for result in results:
         assert result.path == paths[result.index]
-        assert result.score == pytest.approx(detector.score(result.path), abs=1e-5)
+        assert result.score == pytest.approx(detector.score_trial(result.path), abs=1e-5)
     assert list(detector.score_many([])) == []
 
 
@@ -214,10 +216,10 @@ def test_windows_score_as_recordings_of_their_own(tmp_path, network_file):
     assert [(window.start_s, window.end_s) for window in windows] == spans
     for window in windows:
         cut = samples[round(window.start_s * 16000) : round(window.end_s * 16000)]
-        assert window.score == pytest.approx(detector.score(cut, 16000), abs=1e-5)
+        assert window.score == pytest.approx(detector.score_trial(cut, 16000), abs=1e-5)
     short = detector.score_over_time(samples[:3000], 0.5, 0.25, sample_rate=16000)
     assert [(window.start_s, window.end_s) for window in short] == [(0.0, 3000 / 16000)]
-    assert short[0].score == pytest.approx(detector.score(samples[:3000], 16000), abs=1e-5)
+    assert short[0].score == pytest.approx(detector.score_trial(samples[:3000], 16000), abs=1e-5)
 
 
 def test_a_calibrated_network_gives_llrs(tmp_path, recordings, network_file):
@@ -226,8 +228,8 @@ def test_a_calibrated_network_gives_llrs(tmp_path, recordings, network_file):
     plain, detector = asdf.Detector(network_file, "cpu"), asdf.Detector(path, "cpu")
     assert plain.calibration is None
     assert detector.calibration == calibration
-    score = plain.score(recordings / "a.wav")
-    assert detector.score(recordings / "a.wav") == pytest.approx(2 * score - 0.5, abs=1e-9)
+    score = plain.score_trial(recordings / "a.wav")
+    assert detector.score_trial(recordings / "a.wav") == pytest.approx(2 * score - 0.5, abs=1e-9)
     (result,) = detector.score_many([recordings / "a.wav"])
     assert (result.raw, result.score) == (
         pytest.approx(score, abs=1e-5),
@@ -257,7 +259,7 @@ def test_a_network_class_of_ones_own(tmp_path, recordings):
         sys.path.remove(str(TESTS))
     waveform = torch.from_numpy(read_audio(recordings / "a.wav"))[None]
     with torch.inference_mode():
-        assert detector.score(recordings / "a.wav") == pytest.approx(
+        assert detector.score_trial(recordings / "a.wav") == pytest.approx(
             network(waveform)[1][0, 1].item(), abs=1e-5
         )
 
@@ -270,7 +272,7 @@ def test_a_score_that_is_no_number_is_an_error(tmp_path, recordings):
     write_network_file(tmp_path / "network.pt", NetworkFile.from_network(network, settings))
     detector = asdf.Detector(tmp_path / "network.pt", "cpu")
     with pytest.raises(AsdfError, match="not a finite number"):
-        detector.score(recordings / "a.wav")
+        detector.score_trial(recordings / "a.wav")
     assert all(
         "not a finite number" in result.error
         for result in detector.score_many(recordings.iterdir())
@@ -280,7 +282,7 @@ def test_a_score_that_is_no_number_is_an_error(tmp_path, recordings):
 def test_mistakes(recordings, network_file):
     detector = asdf.Detector(network_file, "cpu")
     with pytest.raises(UsageError, match="a file states its own"):
-        detector.score(recordings / "a.wav", 16000)
+        detector.score_trial(recordings / "a.wav", 16000)
     with pytest.raises(UsageError, match=r"recording \(bytes\): sample_rate is for samples"):
         detector.score_whole((recordings / "a.wav").read_bytes(), 16000)
     with pytest.raises(UsageError, match="no device"):
@@ -325,8 +327,8 @@ def test_a_detector_is_called_as_a_function_and_names_itself(recordings, network
     assert repr(detector) == f"<Detector {str(network_file)!r} on cpu, threshold 0.25>"
     assert "threshold none" in repr(asdf.Detector(network_file, "cpu"))
     called = detector(recordings / "a.wav")
-    assert called == detector.score(recordings / "a.wav")
-    assert called.verdict == detector.score(recordings / "a.wav").verdict
+    assert called == detector.score_trial(recordings / "a.wav")
+    assert called.verdict == detector.score_trial(recordings / "a.wav").verdict
 
 
 def test_lengths_of_recordings_are_what_it_expects(recordings):

@@ -46,13 +46,13 @@ def test_a_copy_scores_the_same_bits(tmp_path: Path) -> None:
     entries = {"calibration": Calibration(2.0, -0.5, 0.25).content()}
     path = write_small_network(tmp_path / "network.pt", **entries)
     detector = asdf.Detector(path, "cpu", threads=1, threshold=0.1, max_seconds=3)
-    expected = detector.score(waveform(), 16000)
+    expected = detector.score_trial(waveform(), 16000)
     for same in (copy.deepcopy(detector), pickle.loads(pickle.dumps(detector))):
-        score = same.score(waveform(), 16000)
+        score = same.score_trial(waveform(), 16000)
         assert (score, score.threshold, score.llr) == (expected, 0.1, expected)
         assert (same.calibration, same.length) == (detector.calibration, detector.length)
         with pytest.raises(AsdfError, match="the limit max_seconds"):
-            same.score(waveform(0, 50000), 16000)
+            same.score_trial(waveform(0, 50000), 16000)
     # It names the file, and holds no weights.
     assert len(pickle.dumps(detector)) < 2000 < path.stat().st_size
 
@@ -66,7 +66,7 @@ def test_a_network_of_ones_own_is_copied_with_its_folder(tmp_path: Path) -> None
         detector = asdf.Detector(path, "cpu", network_folder=TESTS, full_length=True)
         same = pickle.loads(pickle.dumps(detector))
     assert same.length == detector.length
-    assert same.score(waveform(), 16000) == detector.score(waveform(), 16000)
+    assert same.score_trial(waveform(), 16000) == detector.score_trial(waveform(), 16000)
 
 
 def test_a_copy_of_a_file_that_is_another_now_is_refused(tmp_path: Path) -> None:
@@ -84,17 +84,19 @@ def test_a_copy_of_a_file_that_is_another_now_is_refused(tmp_path: Path) -> None
     with pytest.raises(AsdfError, match=r"there is no .*network\.pt\. A pickle names the file"):
         pickle.loads(pickled)
     path.write_bytes(content)
-    assert pickle.loads(pickled).score(waveform(), 16000) == detector.score(waveform(), 16000)
+    assert pickle.loads(pickled).score_trial(waveform(), 16000) == detector.score_trial(
+        waveform(), 16000
+    )
 
 
 def test_threads_get_the_scores_that_one_gets(network_file: Path) -> None:
     detector = asdf.Detector(network_file, "cpu", threads=1)
     inputs = [waveform(seed, 8000 - 500 * (seed % 3)) for seed in range(12)]
-    expected = [detector.score(samples, 16000, embedding=True) for samples in inputs]
+    expected = [detector.score_trial(samples, 16000, embedding=True) for samples in inputs]
     many = [result.score for result in detector.score_many([(x, 16000) for x in inputs])]
     with ThreadPoolExecutor(4) as pool:
         scores = list(
-            pool.map(lambda samples: detector.score(samples, 16000, embedding=True), inputs)
+            pool.map(lambda samples: detector.score_trial(samples, 16000, embedding=True), inputs)
         )
         lists = list(
             pool.map(lambda _: list(detector.score_many([(x, 16000) for x in inputs])), range(3))
@@ -127,12 +129,12 @@ def test_threads_that_computed_before_compute_with_the_detectors_number(network_
 
 def test_warming_up_changes_no_score(network_file: Path) -> None:
     detector = asdf.Detector(network_file, "cpu")
-    expected = detector.score(waveform(), 8000)
+    expected = detector.score_trial(waveform(), 8000)
     warm = asdf.Detector(network_file, "cpu")
     state = np.random.get_state()[1].tolist()
     torch_state = torch.get_rng_state()
     assert warm.warm_up(seconds=0.3) is warm
-    assert warm.score(waveform(), 8000) == expected
+    assert warm.score_trial(waveform(), 8000) == expected
     assert np.random.get_state()[1].tolist() == state
     assert torch.equal(torch.get_rng_state(), torch_state)
     for seconds in (0, -1, float("nan"), float("inf")):
@@ -147,7 +149,7 @@ import asdf
 
 x = np.sin(np.arange(64000) / 9).astype(np.float32)
 detector = asdf.Detector(sys.argv[1], "cpu", threads=2)
-print(round(detector.score(x, 8000), 4), flush=True)
+print(round(detector.score_trial(x, 8000), 4), flush=True)
 
 def in_fork(work):
     sys.stdout.flush()
@@ -162,14 +164,14 @@ def in_fork(work):
     os.waitpid(process, 0)
 
 for work in (
-    lambda: detector.score(x, 8000),
+    lambda: detector.score_trial(x, 8000),
     lambda: next(detector.score_many([(x, 8000)])),
     lambda: detector.stream(8000),
     lambda: detector.warm_up(),
-    lambda: print(round(asdf.Detector(sys.argv[1], "cpu", threads=2).score(x, 8000), 4)),
+    lambda: print(round(asdf.Detector(sys.argv[1], "cpu", threads=2).score_trial(x, 8000), 4)),
 ):
     in_fork(work)
-print(round(detector.score(x, 8000), 4), flush=True)
+print(round(detector.score_trial(x, 8000), 4), flush=True)
 """
 
 
@@ -193,7 +195,7 @@ import asdf
 def main():
     x = np.sin(np.arange(8000) / 9).astype(np.float32)
     detector = asdf.Detector(sys.argv[1], "cpu", threads=1)
-    print(repr(detector.score(x, 16000)))
+    print(repr(detector.score_trial(x, 16000)))
     for method in ("spawn", "forkserver"):
         context = multiprocessing.get_context(method)
         with context.Pool(1) as pool:
@@ -221,7 +223,7 @@ from asdf.errors import UsageError
 
 x = np.sin(np.arange(16000) / 9).astype(np.float32)
 detector = asdf.Detector(sys.argv[1], "cpu", threads=2)
-first = detector.score(x, 16000)
+first = detector.score_trial(x, 16000)
 ended = threading.Event()
 scored = threading.Event()
 wrong = []
@@ -229,7 +231,7 @@ computing = []
 
 def score_on():
     while not ended.is_set():
-        if detector.score(x, 16000) != first:
+        if detector.score_trial(x, 16000) != first:
             wrong.append(1)
         scored.set()
 
@@ -246,10 +248,10 @@ for number in range(6):
         # What a library has locked while it computes would stay locked here.
         print("forked while computing:", len(computing), flush=True)
         try:
-            detector.score(x, 16000)
+            detector.score_trial(x, 16000)
         except UsageError as error:
             print("refused:", str(error)[:22], flush=True)
-        mine = asdf.Detector(sys.argv[1], "cpu", threads=2).score(x, 16000)
+        mine = asdf.Detector(sys.argv[1], "cpu", threads=2).score_trial(x, 16000)
         print("differs by:", round(abs(mine - first), 4), flush=True)
         os._exit(0)
     os.waitpid(process, 0)
@@ -287,17 +289,17 @@ class Stored:
         return x
 
 detector = asdf.Detector(sys.argv[1], "cpu", threads=2)
-print(detector.score(x, 16000))
-thread = threading.Thread(target=lambda: print(detector.score(Stored(), 16000), flush=True))
+print(detector.score_trial(x, 16000))
+thread = threading.Thread(target=lambda: print(detector.score_trial(Stored(), 16000), flush=True))
 thread.start()
 begun.wait()
 sys.stdout.flush()
 process = os.fork()
 if not process:
-    print(asdf.Detector(sys.argv[1], "cpu", threads=2).score(x, 16000), flush=True)
+    print(asdf.Detector(sys.argv[1], "cpu", threads=2).score_trial(x, 16000), flush=True)
     os._exit(0)
 os.waitpid(process, 0)
-print(detector.score(x, 16000), flush=True)
+print(detector.score_trial(x, 16000), flush=True)
 go_on.set()
 thread.join()
 """

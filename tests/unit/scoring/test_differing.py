@@ -80,15 +80,15 @@ def test_two_voices(tmp_path: Path, network: Path, between: float, kind: str, or
         for each, expected in zip(channels, alone, strict=True):
             assert each["score"] == pytest.approx(expected.score, abs=1e-6)
             assert each["verdict"] == expected.verdict
-    trials = [float(detector.score(voice, RATE)) for voice in voices]
+    trials = [float(detector.score_trial(voice, RATE)) for voice in voices]
     detector = opened(network, float(np.mean(trials)))
-    assert detector.score(path).verdict == MIXED
+    assert detector.score_trial(path).verdict == MIXED
     # A protocol's score, which lists have too, stays that of the mean, or of the first track.
     trial = next(iter(detector.score_many([path])))
     assert trial.verdict == MIXED
     heard = np.mean(voices, axis=0) if kind == "channel" else voices[0]
-    assert trial.score == pytest.approx(float(detector.score(heard, RATE)), abs=1e-6)
-    assert float(detector.score(path)) == trial.score
+    assert trial.score == pytest.approx(float(detector.score_trial(heard, RATE)), abs=1e-6)
+    assert float(detector.score_trial(path)) == trial.score
 
 
 @pytest.mark.parametrize("threshold", [-1000.0, 1000.0])

@@ -64,9 +64,9 @@ def expected_scores(network, waveform: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("samples", [3000, 16_000, 20_000, 20_001, 47_000, 90_100])
 def test_frames_are_those_of_the_whole_recording(detector, network, samples):
     waveform = noise(samples)
-    score = detector.score((waveform, 16000), frames=True)
+    score = detector.score_trial((waveform, 16000), frames=True)
     frames = score.frames
-    assert float(score) == float(detector.score((waveform, 16000)))
+    assert float(score) == float(detector.score_trial((waveform, 16000)))
     assert len(frames) == -(-samples // HOP)
     assert frames.hop_s == 0.01
     assert frames.seconds == samples / 16000
@@ -87,7 +87,7 @@ def test_many_recordings_have_the_frames_of_each(detector, tmp_path):
     for whole in (False, True):
         results = detector.score_many(paths, whole=whole, frames=True)
         for result in sorted(results, key=lambda result: result.index):
-            alone = detector.score(paths[result.index], frames=True)
+            alone = detector.score_trial(paths[result.index], frames=True)
             np.testing.assert_allclose(result.frames.scores, alone.frames.scores, atol=2e-5)
             assert result.frames.seconds == alone.frames.seconds
     assert next(detector.score_many(paths)).frames is None
@@ -96,7 +96,7 @@ def test_many_recordings_have_the_frames_of_each(detector, tmp_path):
 def test_a_network_without_such_a_head_has_no_frames(network_file):
     detector = Detector(network_file, device="cpu")
     with pytest.raises(UsageError, match=r"scores no frames: train a network with localisation"):
-        detector.score((noise(3000), 16000), frames=True)
+        detector.score_trial((noise(3000), 16000), frames=True)
     with pytest.raises(UsageError, match="scores no frames"):
         next(detector.score_many([(noise(3000), 16000)], frames=True))
 
@@ -107,7 +107,7 @@ def test_frames_of_speech_alone_are_refused(network, settings, tmp_path):
     settings.sad.mode = "off"
     detector = Detector(tmp_path / "n.pt", device="cpu")
     with pytest.raises(UsageError, match=r"sad\.mode = 'endpoint' leaves parts of them out"):
-        detector.score((noise(30_000), 16000), frames=True)
+        detector.score_trial((noise(30_000), 16000), frames=True)
 
 
 def test_segments_are_runs_below_the_threshold():

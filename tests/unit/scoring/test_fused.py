@@ -101,8 +101,8 @@ def test_one_recording_gets_what_its_networks_say(system, folder):
     assert (detector.length.min_samples, detector.length.max_samples) == (4000, 12000)
     assert detector.window_samples == 8000
     for name in ("1.wav", "8.wav", "11.wav"):
-        alone = [[float(part.score(folder / name)) for part in parts]]
-        score = detector.score(folder / name)
+        alone = [[float(part.score_trial(folder / name)) for part in parts]]
+        score = detector.score_trial(folder / name)
         assert score.raw == fusion.fuse(np.array(alone))[0]
         assert score == score.llr == detector.calibration.llr(score.raw)
         expected = "bona fide" if score >= score.threshold else "spoof"
@@ -125,7 +125,7 @@ def test_windows_whole_recordings_streams_and_pieces_agree(system, folder):
     assert served.score == pytest.approx(whole.score, rel=1e-5)
     trial = detector.hearing.cut(speech, whole=False)
     served, _ = detector.hearing.conclude(trial, detector.hearing.score(trial.all), "x")
-    assert served.score == pytest.approx(float(detector.score(speech, 16000)), rel=1e-5)
+    assert served.score == pytest.approx(float(detector.score_trial(speech, 16000)), rel=1e-5)
     with pytest.raises(UsageError, match="this network hears the first 8,000 samples"):
         detector.stream(16000, 0.7, 0.5)
 
@@ -133,9 +133,9 @@ def test_windows_whole_recordings_streams_and_pieces_agree(system, folder):
 def test_embeddings_and_single_networks_are_refused(system, folder):
     detector = asdf.Detector(system, "cpu")
     with pytest.raises(UsageError, match="a fused system has no embedding"):
-        detector.score(folder / "1.wav", embedding=True)
+        detector.score_trial(folder / "1.wav", embedding=True)
     with pytest.raises(UsageError, match="a fused system scores no frames"):
-        detector.score(folder / "1.wav", frames=True)
+        detector.score_trial(folder / "1.wav", frames=True)
     assert main(["export", str(system), "--format", "onnx", str(folder / "out.onnx")]) == 1
 
 
@@ -162,22 +162,22 @@ def test_what_just_one_of_the_networks_gives_is_the_systems(folder, tmp_path):
     system = asdf.Detector(tmp_path / "one.json", "cpu")
     for samples in (6000, 20_000):
         speech = sound(samples, 1).astype(np.float32)
-        fused = system.score(speech, 16000, frames=True)
-        expected = alone.score(speech, 16000, frames=True)
+        fused = system.score_trial(speech, 16000, frames=True)
+        expected = alone.score_trial(speech, 16000, frames=True)
         assert fused.raw != expected.raw
         np.testing.assert_array_equal(fused.frames.scores, expected.frames.scores)
         assert fused.sources.log_probabilities == expected.sources.log_probabilities
     assert fuse(folder, "--networks", headed, headed, "--out", tmp_path / "two.json") == 0
     both = asdf.Detector(tmp_path / "two.json", "cpu")
-    assert both.score(speech, 16000).sources is None
+    assert both.score_trial(speech, 16000).sources is None
     with pytest.raises(UsageError, match="a fused system scores no frames unless exactly one"):
-        both.score(speech, 16000, frames=True)
+        both.score_trial(speech, 16000, frames=True)
 
 
 def test_a_copy_scores_the_same_bits(system, folder):
     detector = asdf.Detector(system, "cpu", threads=1)
     same = pickle.loads(pickle.dumps(detector))
-    assert same.score(folder / "1.wav") == detector.score(folder / "1.wav")
+    assert same.score_trial(folder / "1.wav") == detector.score_trial(folder / "1.wav")
 
 
 @pytest.fixture
@@ -193,8 +193,8 @@ def moved(folder, tmp_path) -> Path:
 
 
 def test_a_folder_with_all_of_it_may_be_moved(moved, folder):
-    expected = asdf.Detector(folder / "x.json", "cpu").score(folder / "1.wav")
-    assert asdf.Detector(moved, "cpu").score(folder / "1.wav") == expected
+    expected = asdf.Detector(folder / "x.json", "cpu").score_trial(folder / "1.wav")
+    assert asdf.Detector(moved, "cpu").score_trial(folder / "1.wav") == expected
 
 
 def test_a_changed_or_missing_network_is_refused(moved):

@@ -64,7 +64,7 @@ def test_frames_are_those_that_a_recording_has_by_itself(network, utterances, se
     assert table.hop_s == 0.02
     np.testing.assert_array_equal(table.durations_s, np.array(LENGTHS) / 16000)
     for index in range(len(utterances)):
-        alone = detector.score(utterances.path(index), frames=True)
+        alone = detector.score_trial(utterances.path(index), frames=True)
         assert scores[index] == pytest.approx(float(alone), abs=1e-5)
         assert len(table.of_trial(index)) == -(-LENGTHS[index] // 320)
         np.testing.assert_allclose(table.of_trial(index), alone.frames.scores, atol=2e-5)

@@ -43,6 +43,6 @@ def test_recordings_are_computed_by_the_thread_that_asks_for_scores(tmp_path, ne
     detector = Detector(network_file, device="cpu", engine="plain")
     threads = threads_of(detector._scorer._network)
     assert len(list(detector.score_many(paths))) == len(paths)
-    detector.score(paths[0])
+    detector.score_trial(paths[0])
     detector.warm_up(0.5)
     assert len(threads) >= 6 and set(threads) == {threading.get_ident()}

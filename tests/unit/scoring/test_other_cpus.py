@@ -70,7 +70,7 @@ DETECTOR = """
 import sys
 from asdf import Detector
 detector = Detector(sys.argv[1], device="cpu", precision="bf16")
-print(detector.precision, detector.score(sys.argv[2]))
+print(detector.precision, detector.score_trial(sys.argv[2]))
 """
 
 

@@ -87,11 +87,11 @@ def test_files_of_any_rate_get_the_score_of_the_network_s_own(tmp_path: Path, st
         heard_T = resample(heard_T, stated, 24_000)[: round(1.5 * 24_000)]
     with torch.no_grad():
         expected = float(network(heard_T[None])[1][0, 1])
-    score = detector.score(tmp_path / "x.wav")
+    score = detector.score_trial(tmp_path / "x.wav")
     assert float(score) == pytest.approx(expected, abs=1e-5)
     assert score.seconds == pytest.approx(1.5) and score.seconds_scored == pytest.approx(1.5)
     # An array is what its file is, and a list is scored like it.
-    assert detector.score(waveform, stated) == pytest.approx(expected, abs=1e-5)
+    assert detector.score_trial(waveform, stated) == pytest.approx(expected, abs=1e-5)
     trials = TrialList(["x.wav"], np.array([1], np.int8), name="one", folder=tmp_path)
     world = World()
     lengths = measure_lengths(trials, settings.sad, tmp_path, world, audio=settings.audio)
@@ -111,7 +111,7 @@ def test_windows_and_streams_are_at_the_network_s_rate(tmp_path: Path) -> None:
         part = waveform[round(window.start_s * 48_000) : round(window.end_s * 48_000)]
         assert window.end_s - window.start_s == 1.0
         # But for the filter at the cuts.
-        assert window.score == pytest.approx(float(detector.score(part, 48_000)), abs=0.02)
+        assert window.score == pytest.approx(float(detector.score_trial(part, 48_000)), abs=0.02)
     stream = detector.stream(48_000, 1.0, 0.5)
     streamed = []
     for start in range(0, len(waveform), 7001):
@@ -135,7 +135,7 @@ def test_a_network_file_of_16_khz_is_what_it_was(tmp_path: Path) -> None:
     new, old = (asdf.Detector(tmp_path / name, "cpu") for name in ("network.pt", "old.pt"))
     assert old.sample_rate == 16_000 and old.settings.audio.is_usual
     both = np.stack([speech(44_100), 0.3 * speech(44_100)], axis=1)
-    assert new.score(both, 44_100) == old.score(both, 44_100)
+    assert new.score_trial(both, 44_100) == old.score_trial(both, 44_100)
     assert old.length.record() == {"min_samples": 8000, "max_samples": 32_000}
 
 
@@ -146,16 +146,16 @@ def test_a_chosen_channel_is_heard_alone(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = float(network(torch.from_numpy(right)[None])[1][0, 1])
     soundfile.write(tmp_path / "x.wav", np.stack([left, right], 1), 16_000, subtype="FLOAT")
-    assert detector.score(tmp_path / "x.wav") == pytest.approx(expected, abs=1e-5)
+    assert detector.score_trial(tmp_path / "x.wav") == pytest.approx(expected, abs=1e-5)
     for array in (np.stack([left, right], 1), np.stack([left, right])):
-        assert detector.score(array, 16_000) == pytest.approx(expected, abs=1e-5)
+        assert detector.score_trial(array, 16_000) == pytest.approx(expected, abs=1e-5)
     stream = detector.stream(16_000, 1.0, 1.0)
     stream.add(np.stack([left, right], 1))
     stream.finish()
     assert stream.score is not None
     for mono in (left, left[:, None]):
         with pytest.raises(AsdfError, match=r"has one channel, 0, but audio.channels = 1"):
-            detector.score(mono, 16_000)
+            detector.score_trial(mono, 16_000)
 
 
 def test_all_channels_reach_a_network_that_takes_them(
@@ -172,19 +172,19 @@ def test_all_channels_reach_a_network_that_takes_them(
     with torch.no_grad():
         expected = float(network(torch.from_numpy(both.T.copy())[None])[1][0, 1])
     soundfile.write(tmp_path / "x.wav", both, 24_000, subtype="FLOAT")
-    assert detector.score(tmp_path / "x.wav") == pytest.approx(expected, abs=1e-6)
-    assert detector.score(both.T, 24_000) == pytest.approx(expected, abs=1e-6)
+    assert detector.score_trial(tmp_path / "x.wav") == pytest.approx(expected, abs=1e-6)
+    assert detector.score_trial(both.T, 24_000) == pytest.approx(expected, abs=1e-6)
     assert detector.warm_up(0.5) is detector
     assert detector.score_whole(np.tile(both, (2, 1)), 24_000).windows == 2
     stream = detector.stream(24_000, 1.0, 1.0)
     for start in range(0, len(both), 999):
         stream.add(both[start : start + 999])
     stream.finish()
-    first = detector.score(both[:24_000], 24_000)
+    first = detector.score_trial(both[:24_000], 24_000)
     windows = detector.score_over_time(both, 1.0, 1.0, 24_000)
     assert windows[0].score == pytest.approx(float(first), abs=1e-6)
     with pytest.raises(AsdfError, match=r"has 1 channel, but the network takes 2"):
-        detector.score(speech(24_000), 24_000)
+        detector.score_trial(speech(24_000), 24_000)
 
 
 def test_what_knows_16_khz_alone_refuses_by_name(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_whole_recordings_trials_and_windows(tmp_path, mode, samples):
     assert [(w.start_s, w.end_s) for w in windows] == [(w.start_s, w.end_s) for w in expected]
     assert [w.score for w in windows] == pytest.approx([w.score for w in expected], abs=3e-6)
     trial, none = score_in_pieces(detector, recording, whole=False)
-    same(trial, detector.score(recording, 16000))
+    same(trial, detector.score_trial(recording, 16000))
     assert none == []
 
 

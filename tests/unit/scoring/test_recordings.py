@@ -106,11 +106,11 @@ def test_content_in_memory_scores_as_its_file(
 ) -> None:
     path = recordings / name
     content = path.read_bytes()
-    expected = detector.score(path)
+    expected = detector.score_trial(path)
     forms = [content, bytearray(content), memoryview(content), io.BytesIO(content)]
     forms += [Unseekable(content), io.BufferedReader(Unseekable(content))]
     for form in forms:
-        score = detector.score(form)
+        score = detector.score_trial(form)
         assert (score, score.seconds) == (expected, expected.seconds), type(form)
     with path.open("rb") as file:
         whole = detector.score_whole(file)
@@ -133,7 +133,7 @@ def test_content_that_only_pyav_decodes_needs_no_file(
             for packet in stream.encode(part):
                 container.mux(packet)
     content = path.read_bytes()
-    assert detector.score(content) == detector.score(path)
+    assert detector.score_trial(content) == detector.score_trial(path)
     assert detector.score_whole(io.BytesIO(content)).score == detector.score_whole(path).score
     assert list(tmp_path.iterdir()) == [path]
 
@@ -142,9 +142,9 @@ def test_a_file_object_is_read_from_where_it_is(detector: asdf.Detector, recordi
     content = (recordings / "a.wav").read_bytes()
     file = io.BytesIO(b"head" + content)
     file.seek(4)
-    assert detector.score(file) == detector.score(content)
+    assert detector.score_trial(file) == detector.score_trial(content)
     with pytest.raises(AsdfError, match=r"the recording \(BytesIO\) is empty \(0 bytes\)"):
-        detector.score(file)
+        detector.score_trial(file)
 
 
 def test_all_kinds_together(detector: asdf.Detector, recordings: Path) -> None:
@@ -163,7 +163,7 @@ def test_all_kinds_together(detector: asdf.Detector, recordings: Path) -> None:
     results = sorted(detector.score_many(iter(mixed)), key=lambda result: result.index)
     assert [result.index for result in results] == list(range(8))
     assert [bool(result.error) for result in results] == [index in (5, 6) for index in range(8)]
-    expected = detector.score(recordings / "a.wav")
+    expected = detector.score_trial(recordings / "a.wav")
     for index in (0, 1, 2, 3, 4, 7):
         assert results[index].score == pytest.approx(expected, abs=1e-5)
     assert [result.name for result in results[1:5]] == [
@@ -210,7 +210,7 @@ def test_several_recordings_where_one_is_expected(
         kind = type(several).__name__
         message = rf"the recording \({kind}\) names {len(several)} recordings.*`score_many` scores"
         with pytest.raises(UsageError, match=message):
-            detector.score(several)
+            detector.score_trial(several)
 
 
 def test_file_objects_that_give_no_bytes(detector: asdf.Detector, recordings: Path) -> None:
@@ -224,11 +224,11 @@ def test_file_objects_that_give_no_bytes(detector: asdf.Detector, recordings: Pa
 
     for file, kind in ((Text(), "str"), (Asynchronous(), "NoneType")):
         with pytest.raises(UsageError, match=f"returns {kind} instead of bytes"):
-            detector.score(file)
+            detector.score_trial(file)
     closed = io.BytesIO(b"RIFF")
     closed.close()
     with pytest.raises(AsdfError, match=r"the recording \(BytesIO\) cannot be read: I/O operation"):
-        detector.score(closed)
+        detector.score_trial(closed)
     results = list(detector.score_many([closed, recordings / "a.wav"]))
     assert {result.index: bool(result.error) for result in results} == {0: True, 1: False}
 
@@ -253,7 +253,7 @@ def test_a_longer_recording_than_the_limit_is_refused_in_any_form(
             detector.score_over_time(form, 0.25, 0.25)
         (result,) = detector.score_many([form])
         assert "the limit max_seconds" in result.error and result.score is None
-    assert detector.score(recordings / "a.wav").seconds == 0.375
+    assert detector.score_trial(recordings / "a.wav").seconds == 0.375
 
 
 @pytest.mark.slow
@@ -263,7 +263,7 @@ def test_the_memory_of_a_recording_has_a_limit(network_file: Path, tmp_path: Pat
     plain = asdf.Detector(network_file, "cpu")
     # The trial is of 8,000 samples, and long recordings are read in parts of 30 s.
     enough = asdf.Detector(network_file, "cpu", memory_limit=2 * 4 * 30 * 16000)
-    assert enough.score(tmp_path / "a.flac") == plain.score(tmp_path / "a.flac")
+    assert enough.score_trial(tmp_path / "a.flac") == plain.score_trial(tmp_path / "a.flac")
     whole = enough.score_whole(tmp_path / "a.flac")
     assert whole == plain.score_whole(tmp_path / "a.flac")
     assert (whole.windows, whole.seconds_scored) == (80, 40.0)
@@ -272,7 +272,7 @@ def test_the_memory_of_a_recording_has_a_limit(network_file: Path, tmp_path: Pat
         less.score_whole(tmp_path / "a.flac")
     endless = Endless()
     with pytest.raises(AsdfError, match=r"the recording \(Endless\) holds more than 3,839,999 by"):
-        less.score(endless)
+        less.score_trial(endless)
     assert endless.count < 3_839_999 + 2**20 + 1
 
 
@@ -285,7 +285,7 @@ def test_limits_are_positive(network_file: Path, values: dict[str, int]) -> None
 def test_a_score_is_a_number_with_what_is_known_of_it(
     detector: asdf.Detector, network_file: Path, recordings: Path
 ) -> None:
-    score = detector.score(recordings / "a.wav")
+    score = detector.score_trial(recordings / "a.wav")
     assert isinstance(score, float) and score + 0.0 == float(score) == score.raw
     assert (score.verdict, score.threshold, score.llr, score.embedding) == (None,) * 4
     assert (score.seconds, score.seconds_scored) == (0.375, 0.375)
@@ -306,20 +306,20 @@ def test_verdicts_follow_the_threshold(tmp_path: Path, calibrated: bool) -> None
     path = write_small_network(tmp_path / "network.pt", **entries)
     samples = sound(9000).astype(np.float32)
     plain = asdf.Detector(path, "cpu")
-    score = plain.score(samples, 16000)
+    score = plain.score_trial(samples, 16000)
     if calibrated:
         assert score == score.llr == pytest.approx(2 * score.raw - 0.5)
         assert (score.verdict, score.threshold) == ("spoof", 1000.0)
     for threshold, verdict in ((float(score), "bona fide"), (np.nextafter(score, 1e9), "spoof")):
         detector = asdf.Detector(path, "cpu", threshold=threshold)
-        judged = detector.score(samples, 16000)
+        judged = detector.score_trial(samples, 16000)
         assert (judged, judged.verdict, judged.threshold) == (score, verdict, threshold)
         (result,) = detector.score_many([(samples, 16000)])
         for other in (result, detector.score_whole(samples, 16000)):
             assert isinstance(other, Scored) and other.threshold == threshold
             assert (other.llr is None) is not calibrated
         assert result.verdict == verdict
-        assert detector.score(np.zeros(9000), 16000).verdict is None
+        assert detector.score_trial(np.zeros(9000), 16000).verdict is None
     with pytest.raises(UsageError, match="threshold = nan"):
         asdf.Detector(path, "cpu", threshold=float("nan"))
 
@@ -331,8 +331,8 @@ def test_embeddings_are_those_of_the_network(
     waveform = read_audio(recordings / "a.wav")
     with torch.inference_mode():
         expected = network(torch.from_numpy(waveform)[None])[0][0].numpy()
-    score = detector.score(recordings / "a.wav", embedding=True)
-    assert score == detector.score(recordings / "a.wav")
+    score = detector.score_trial(recordings / "a.wav", embedding=True)
+    assert score == detector.score_trial(recordings / "a.wav")
     assert score.embedding.dtype == np.float32
     assert_allclose(score.embedding, expected, atol=1e-5)
     many = list(detector.score_many([recordings / "c.WAV", recordings / "a.wav"], embedding=True))
@@ -342,7 +342,7 @@ def test_embeddings_are_those_of_the_network(
     samples = np.concatenate([sound(8000, seed) for seed in range(3)])
     whole = detector.score_whole(samples, 16000, embedding=True)
     parts = [
-        detector.score(samples[start : start + 8000], 16000, embedding=True).embedding
+        detector.score_trial(samples[start : start + 8000], 16000, embedding=True).embedding
         for start in (0, 8000, 16000)
     ]
     assert_allclose(whole.embedding, np.mean(parts, axis=0), atol=1e-5)

@@ -59,31 +59,37 @@ def level(folder, number: int, start: int = 0, end: int = 32000) -> float:
 def test_everything_is_heard_beside_the_reference_or_zeros(folder):
     alone = open_levels(folder)
     assert alone.takes_references and alone.warm_up(0.5) is alone
-    assert float(alone.score(folder / "0.wav")) == pytest.approx(level(folder, 0), abs=1e-6)
+    assert float(alone.score_trial(folder / "0.wav")) == pytest.approx(level(folder, 0), abs=1e-6)
     beside = alone.with_reference(folder / "1.wav")
     # Cut to the length of the recording.
     known = level(folder, 1, end=16000)
     expected = level(folder, 0) - known
-    assert float(beside.score(folder / "0.wav")) == pytest.approx(expected, abs=1e-6)
+    assert float(beside.score_trial(folder / "0.wav")) == pytest.approx(expected, abs=1e-6)
     expected = [level(folder, 2, s, s + 16000) - known for s in (0, 16000, 32000)]
     windows = beside.score_over_time(folder / "2.wav", 1.0, 1.0)
     assert [window.score for window in windows] == pytest.approx(expected, abs=1e-6)
     stream = beside.stream(16000, 1.0, 1.0)
     streamed = [*stream.add(read_audio(folder / "2.wav"))]
     assert [window.score for window in streamed] == pytest.approx(expected, abs=1e-6)
-    assert float(alone.score(folder / "0.wav")) == pytest.approx(level(folder, 0), abs=1e-6)
+    assert float(alone.score_trial(folder / "0.wav")) == pytest.approx(level(folder, 0), abs=1e-6)
 
 
 def test_copies_have_the_reference(folder):
     detector = open_levels(folder).with_reference(folder / "1.wav")
     copied = pickle.loads(pickle.dumps(detector))
-    assert float(copied.score(folder / "0.wav")) == float(detector.score(folder / "0.wav"))
+    assert float(copied.score_trial(folder / "0.wav")) == float(
+        detector.score_trial(folder / "0.wav")
+    )
     plain = copy_with(detector, engine="plain")
-    assert float(plain.score(folder / "0.wav")) == float(detector.score(folder / "0.wav"))
+    assert float(plain.score_trial(folder / "0.wav")) == float(
+        detector.score_trial(folder / "0.wav")
+    )
 
 
 def test_other_networks_ignore_it(folder, network_file):
     detector = Detector(network_file, "cpu")
     assert not detector.takes_references
     beside = detector.with_reference(folder / "1.wav")
-    assert float(beside.score(folder / "0.wav")) == float(detector.score(folder / "0.wav"))
+    assert float(beside.score_trial(folder / "0.wav")) == float(
+        detector.score_trial(folder / "0.wav")
+    )

@@ -61,7 +61,7 @@ def test_a_detector_names_the_sources(written, tmp_path: Path) -> None:
     detector = Detector(path, device="cpu", network_folder=tmp_path)
     assert detector.source_classes.names == ("A01", "A02")
     waveforms = [waveform.astype(np.float32) for waveform in noise_waveforms(LENGTHS)]
-    one = detector.score(waveforms[0], 16000)
+    one = detector.score_trial(waveforms[0], 16000)
     logs = expected(network, waveforms[0])
     assert list(one.sources.log_probabilities) == ["A01", "A02"]
     np.testing.assert_allclose(list(one.sources.log_probabilities.values()), logs, atol=1e-5)
@@ -118,7 +118,7 @@ def test_a_network_without_a_head_names_none(tmp_path: Path) -> None:
     assert file.sources is None
     write_network_file(tmp_path / "net.pt", file)
     detector = Detector(tmp_path / "net.pt", device="cpu", network_folder=tmp_path)
-    score = detector.score(noise_waveforms([SHORT])[0], 16000)
+    score = detector.score_trial(noise_waveforms([SHORT])[0], 16000)
     assert score.sources is None and detector.source_classes is None
 
 

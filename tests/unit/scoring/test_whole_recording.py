@@ -41,9 +41,19 @@ def long(tmp_path):
     return tmp_path / "long.wav"
 
 
+def test_the_score_is_that_of_the_whole_recording_and_the_trial_score_has_its_name(detector, long):
+    whole = detector.score_whole(long)
+    for score in (detector.score(long), detector(long)):
+        assert float(score) == whole.score and score.windows == whole.windows > 1
+        assert score.seconds_scored == whole.seconds_scored == whole.seconds
+    trial = detector.score_trial(long)
+    assert float(trial) == next(detector.score_many([long])).score != whole.score
+    assert trial.windows == 1 and trial.seconds_scored < trial.seconds
+
+
 def test_the_score_of_a_whole_recording_is_the_mean_over_its_windows(detector, long):
     samples = read_audio(long)
-    scores = [detector.score(part, 16000) for _, part in parts(samples)]
+    scores = [detector.score_trial(part, 16000) for _, part in parts(samples)]
     assert len(set(scores)) == 3
     result = detector.score_whole(long)
     assert result.score == pytest.approx(np.mean(scores), abs=1e-5)
@@ -77,7 +87,7 @@ def test_a_detector_in_a_program_shows_no_progress_unless_requested(
 
 def test_a_short_recording_is_one_window(detector, recordings):
     result = detector.score_whole(recordings / "a.wav")
-    assert result.score == pytest.approx(detector.score(recordings / "a.wav"), abs=1e-6)
+    assert result.score == pytest.approx(detector.score_trial(recordings / "a.wav"), abs=1e-6)
     assert (result.windows, result.lowest) == (1, None)
 
 
@@ -94,7 +104,7 @@ def test_many_whole_recordings(detector, recordings, long):
 
 def test_a_trial_that_is_a_part_of_its_recording_is_said_so(detector, long, caplog):
     with caplog.at_level(logging.WARNING, "asdf"):
-        trial = detector.score(long)
+        trial = detector.score_trial(long)
     message = "only the first 0.50 s of 1.19 s are scored"
     assert caplog.messages == [f"{long}: {message}"]
     (result,) = detector.score_many([long])
@@ -102,9 +112,9 @@ def test_a_trial_that_is_a_part_of_its_recording_is_said_so(detector, long, capl
     assert (result.seconds, result.seconds_scored, result.judged) == (19000 / 16000, 0.5, True)
     caplog.clear()
     exact = read_audio(long)[:MOST]
-    assert detector.score(exact, 16000) == pytest.approx(trial, abs=1e-5)
+    assert detector.score_trial(exact, 16000) == pytest.approx(trial, abs=1e-5)
     assert caplog.messages == []
-    detector.score(read_audio(long), 16000)
+    detector.score_trial(read_audio(long), 16000)
     assert caplog.messages == [f"the recording (ndarray): {message}"]
 
 
@@ -139,7 +149,7 @@ def test_half_a_second_is_the_least_that_is_judged(detector):
 
 def test_silent_windows_do_not_count(detector):
     samples = np.concatenate([sound(MOST, 1), np.zeros(MOST), sound(MOST, 2)])
-    loud = [detector.score(part, 16000) for part in (samples[:MOST], samples[2 * MOST :])]
+    loud = [detector.score_trial(part, 16000) for part in (samples[:MOST], samples[2 * MOST :])]
     result = detector.score_whole(samples, 16000)
     assert result.score == pytest.approx(np.mean(loud), abs=1e-5)
     assert (result.windows, result.judged) == (2, True)
@@ -182,7 +192,7 @@ def test_full_length(tmp_path, network_file, long, recordings):
     )
     default = asdf.Detector(write_small_network(tmp_path / "default.pt", settings), "cpu")
     for path in (long, recordings / "b.flac"):
-        assert detector.score(path) == pytest.approx(default.score(path), abs=1e-6)
+        assert detector.score_trial(path) == pytest.approx(default.score_trial(path), abs=1e-6)
     fixed = small_settings(network_class="asdf.networks.SSL_SLS")
     fixed.back_end.sls_samples = 7000
     path = write_small_network(tmp_path / "sls.pt", fixed)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import asdf
-from asdf.scoring.parts import PartColumn, Parts, PartSearch, make_search, part_window
+from asdf.metrics.calibration import Calibration
+from asdf.scoring.columns import Request
+from asdf.scoring.parts import PartColumn, PartSearch, make_search, part_window
 from asdf.scoring.scored import Score, WindowScore, decide_verdict
 from asdf.scoring.windows import count_windows, cut_windows, in_samples
 from asdf.trials.how_scored import ScoredLength
@@ -67,24 +71,62 @@ def windows(*scores: float) -> list[WindowScore]:
     ("scores", "parts"),
     [
         ([1, 1, 1], []),
-        ([1, 0.4, 1], [(2, 6, 0.4)]),
+        # One window alone is more often an error than a splice.
+        ([1, 0.4, 1], []),
         # A threshold is the lowest score of bona fide speech, as of whole recordings.
-        ([1, 0.5, 1], []),
+        ([1, 0.5, 0.4, 1], []),
+        ([1, 0.4, 0.3, 1], [(2, 8, 0.3)]),
         ([1, 0.4, -3, 0.2, 1], [(2, 10, -3)]),
-        # Windows that touch are one part, others are not.
-        ([0, 1, 0, 1, 1, 0], [(0, 8, 0), (10, 14, 0)]),
-        ([0, 1, 1, 0], [(0, 4, 0), (6, 10, 0)]),
+        # Windows that touch, with a better one between them, are no part.
+        ([0, 1, 0, 1, 1, 0], []),
+        ([0, -1, 1, -2, 0], [(0, 6, -1), (6, 12, -2)]),
     ],
 )
 def test_windows_below_the_threshold_are_joined(scores, parts):
-    found = SEARCH.find(windows(*scores))
-    assert [(part.start_s, part.end_s, part.score) for part in found] == parts
+    found = SEARCH.describe(windows(*scores))
+    assert [(part.start_s, part.end_s, part.score) for part in found.parts] == parts
+    of_parts = sum(
+        any(start <= 2 * i and 2 * i + 4 <= end for start, end, _ in parts)
+        for i, score in enumerate(scores)
+        if score < 0.5
+    )
+    assert of_parts + len(found.single) == sum(score < 0.5 for score in scores)
+
+
+def test_the_worst_part_is_named_first_and_single_windows_are_said():
+    scores = [0.0, 0.1, 1, -3, -2, 1, 0.2, 1, -9]
+    found = SEARCH.describe(windows(*scores))
+    words = PartColumn.words(found)
+    assert words == (
+        "2 parts sound spoofed: 0:06-0:12 (lowest -3.0000), 0:00-0:06 (lowest 0.0000); "
+        "2 single windows below 0.5: 0:16-0:20 (lowest -9.0000)"
+    )
+    alone = SEARCH.describe(windows(1, -1, 1))
+    assert PartColumn.words(alone) == "1 single window below 0.5: 0:02-0:06 (lowest -1.0000)"
+    assert PartColumn.veto(alone, "bona fide") is None
+    assert PartColumn.words(SEARCH.describe(windows(1, 1))) == ""
+
+
+def test_the_number_to_expect_in_genuine_speech_is_that_of_the_error_rate():
+    network = Calibration(1.0, 0.0, 0.5, eer=0.08)
+    request = Request(network, 0.5, True, ScoredLength(1, 10**6), 10**6)
+    column = PartColumn.wanted(request)
+    found = column.search.describe(windows(*[0.0, 0.0], *[1.0] * 98))
+    assert found.searched.expected == 8.0
+    assert found.searched.describe_alarms() == (
+        "about 8 of 100 windows of genuine speech would be below it"
+    )
+    assert PartColumn.entry(found)["searched"]["expected"] == 8.0
+    # At another threshold the rate is not known.
+    for other in (replace(request, threshold=0.7), replace(request, calibration=None)):
+        searched = PartColumn.wanted(other).search.searched(100)
+        assert searched.expected is None and "expected" not in searched.entry()
 
 
 def test_a_window_that_is_not_judged_is_in_no_part():
     silent = WindowScore(2, 6, -9, judged=False)
     first, _, last = windows(1, 1, 1)
-    assert SEARCH.find([first, silent, last]) == ()
+    assert SEARCH.describe([first, silent, last]).parts == ()
     assert SEARCH.describe([first, silent, last]).searched.windows == 2
 
 
@@ -99,7 +141,7 @@ def test_a_window_that_is_not_judged_is_in_no_part():
     ],
 )
 def test_verdicts(score, threshold, judged, has_parts, verdict):
-    found = Parts(SEARCH.find(windows(0, 0)) if has_parts else (), SEARCH.searched(2))
+    found = SEARCH.describe(windows(0, 0 if has_parts else 1))
     known = {"values": {"parts": found}, "columns": {"parts": PartColumn}}
     assert decide_verdict(Score(score, threshold=threshold, judged=judged, **known)) == verdict
 
@@ -132,7 +174,7 @@ def network(tmp_path_factory):
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
     """Three windows and a bit of the small network, of different sounds."""
-    samples = np.concatenate([sound(HEARD, seed) for seed in range(4)])[: 3 * HEARD + 3000]
+    samples = np.concatenate([sound(HEARD, seed) for seed in (0, 6, 7, 2)])[: 3 * HEARD + 3000]
     path = tmp_path_factory.mktemp("parts") / "long.wav"
     soundfile.write(path, samples, 16000, subtype="FLOAT")
     return path
@@ -141,7 +183,8 @@ def recording(tmp_path_factory):
 def detector_between(network, recording, **options) -> asdf.Detector:
     """A detector whose threshold lies below the recording's score and above some windows'."""
     plain = asdf.Detector(network, "cpu", threads=1)
-    low = min(window.score for window in plain.score_over_time(recording, 0.5, 0.25))
+    scores = [window.score for window in plain.score_over_time(recording, 0.5, 0.25)]
+    low = min(map(max, itertools.pairwise(scores)))
     threshold = (low + plain.score_whole(recording).score) / 2
     return asdf.Detector(network, "cpu", threads=1, threshold=threshold, **options)
 
@@ -150,10 +193,10 @@ def expected_parts(detector, recording):
     """Joined windows below the threshold, from `score_over_time`, without `PartSearch`."""
     below = np.zeros(round(1e3 * 30), bool)
     scores = detector.score_over_time(recording, 0.5, 0.25)
-    for window in scores:
-        if window.score < detector.threshold:
-            # Milliseconds; one more, so that windows that touch are joined.
-            below[round(1e3 * window.start_s) : round(1e3 * window.end_s) + 1] = True
+    for one, other in itertools.pairwise(scores):
+        if max(one.score, other.score) < detector.threshold:
+            # Milliseconds.
+            below[round(1e3 * one.start_s) : round(1e3 * other.end_s)] = True
     edges = np.flatnonzero(np.diff(below.astype(int)))
     if below[0]:
         edges = np.concatenate([[-1], edges])
@@ -195,14 +238,16 @@ def test_a_search_changes_no_score_to_the_last_bit(network, recording):
     detector = detector_between(network, recording)
     without = detector_between(network, recording, parts=False)
     for score in (
-        lambda d: d.score(recording),
+        lambda d: d.score_trial(recording),
         lambda d: d.score_whole(recording).score,
         lambda d: next(d.score_many([recording], whole=True)).score,
     ):
         assert score(detector) == score(without)
     plain = without.score_whole(recording)
     assert (plain.verdict, plain.parts, plain.searched) == ("bona fide", (), None)
-    assert detector.score(recording).searched is None
+    assert detector.score_trial(recording).searched is None
+    found = detector.score(recording)
+    assert (found.verdict, found.parts) == ("mixed", detector.score_whole(recording).parts)
     assert "parts" not in plain.entry()
     assert pickle.loads(pickle.dumps(without)).score_whole(recording).searched is None
 
@@ -236,7 +281,9 @@ def test_bounds_of_a_calibration_hide_no_part():
     search = PartSearch(window=64000, hop=32000, threshold=-2.5)
     bounded = WindowScore(0.0, 4.0, -2.0, unbounded_llr=-3.0)
     above = WindowScore(2.0, 6.0, -2.0, unbounded_llr=-2.1)
-    [part] = search.find([bounded, above])
-    assert (part.start_s, part.end_s, part.score) == (0.0, 4.0, -2.0)
+    lower = WindowScore(2.0, 6.0, -2.0, unbounded_llr=-3.5)
+    assert search.describe([bounded, above]).single == (bounded,)
+    [part] = search.describe([bounded, lower]).parts
+    assert (part.start_s, part.end_s, part.score, part.compared) == (0.0, 6.0, -2.0, -3.5)
     assert above.entry()["unbounded_llr"] == -2.1
     assert "unbounded_llr" not in WindowScore(0.0, 4.0, 1.0).entry()

@@ -99,8 +99,8 @@ def test_a_recording_alone_is_scored_offline_and_with_a_warning(empty, capsys, c
 def test_a_tone_has_no_verdict_and_no_words_whoever_asks(empty):
     soundfile.write("tone.wav", voiced(), 16000)
     detector = asdf.Detector(device="cpu")
-    trial = detector.score("tone.wav")
-    unchecked = asdf.Detector(device="cpu", speech_check="off").score("tone.wav")
+    trial = detector.score_trial("tone.wav")
+    unchecked = asdf.Detector(device="cpu", speech_check="off").score_trial("tone.wav")
     assert float(trial) == float(unchecked) and unchecked.verdict == "spoof"
     for result in (trial, detector.score_whole("tone.wav")):
         assert (result.verdict, result.judged) == (None, False)
@@ -124,10 +124,10 @@ def test_the_warning_goes_along_with_the_scores(empty):
 def test_a_detector_without_a_name_is_the_shipped_one(empty):
     detector = asdf.Detector(device="cpu")
     assert (detector.source, detector.remark) == ("small", shipped_detector().describe())
-    score = detector.score(voiced(), 16000)
+    score = detector.score_trial(voiced(), 16000)
     assert score == pytest.approx(LLR, abs=1e-4)
     assert score.unbounded_llr == pytest.approx(UNBOUNDED, abs=2e-3)
-    assert asdf.Detector("AASIST-L", device="cpu").score(voiced(), 16000) == pytest.approx(
+    assert asdf.Detector("AASIST-L", device="cpu").score_trial(voiced(), 16000) == pytest.approx(
         LLR, abs=2e-3
     )
 
@@ -136,10 +136,10 @@ def test_the_weights_are_the_published_ones_and_calibrated(shared):
     weights = shared / "reference" / "AASIST-L.pth"
     published = asdf.Detector(weights, device="cpu")
     ours = asdf.Detector(device="cpu")
-    raw = published.score(voiced(), 16000)
+    raw = published.score_trial(voiced(), 16000)
     map_ = ours.calibration
     expected = map_.scale * float(raw) + map_.offset
-    assert ours.score(voiced(), 16000).unbounded_llr == pytest.approx(expected, abs=1e-5)
+    assert ours.score_trial(voiced(), 16000).unbounded_llr == pytest.approx(expected, abs=1e-5)
     _, file = read_network(find_network("small"))
     _, other = asdf.interchange.read_detector(weights)
     assert set(file.state) == set(other.state)

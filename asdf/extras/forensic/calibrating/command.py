@@ -54,9 +54,11 @@ from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.forensic.calibrating.learning import (
     describe_learnt,
+    find_searched,
     learn_calibration,
     learn_unlike,
     learn_windows,
+    show_doubt,
 )
 from asdf.extras.forensic.calibrating.sets import choose_of_run, describe_set, parse_where
 from asdf.hub import parse_name
@@ -154,6 +156,11 @@ def main(arguments: list[str]) -> int:
     scores = read_system_scores(path, protocol, args.ignore_others)
     # torch is needed from here on, and takes seconds to import.
     read = _read_network(network, args.output)
+    windows_rate = args.windows_rate or 0.05
+    searched = None
+    if args.windows:
+        # Before the work: recordings that are too few or too short are known at once.
+        searched = find_searched(network, args.windows, windows_rate)
     check_networks_of([network], [path], [scores], args.folder)
     learnt_from = describe_set(path, scores, protocol.trials, wanted, read.evaluations)
     try:
@@ -162,7 +169,6 @@ def main(arguments: list[str]) -> int:
         raise AsdfError(f"{input_name(path)}: {error}") from None
     out = args.output or Path(network)
     calibration = learnt.calibration
-    read.write(out, calibration)
     show(describe_learnt(path, learnt_from, learnt))
     if read.is_fused:
         show("recordings unlike this set cannot be detected: a fused system has no embedding")
@@ -170,12 +176,12 @@ def main(arguments: list[str]) -> int:
         calibration = learn_unlike(
             network, calibration, path, args.folder, learnt_from, args.unlike_rate
         )
-        read.write(out, calibration)
-    if args.windows:
-        # Windows are searched with the written file, whose calibration gives their LLRs.
-        calibration = learn_windows(out, calibration, args.windows, args.windows_rate or 0.05)
-        read.write(out, calibration)
+    if searched is not None:
+        calibration = learn_windows(network, calibration, searched, windows_rate)
+    # Once, at the end: a stop before leaves the network as it was.
+    read.write(out, calibration)
     show(f"written to {out}{read.remark}")
+    show_doubt(calibration)
     return 0
 
 

@@ -9,6 +9,7 @@ Windows are searched as by `score`, with the calibrated network itself.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.commands.outputs import input_name, show
+from asdf.commands.outputs import AMBER, in_colour, input_name, show
 from asdf.commands.whose_scores import locate_recordings, open_as_scored
 from asdf.errors import AsdfError
 from asdf.extras.forensic.unlike import MAX_NUMBERS, Home, check_enough, learn_home
@@ -24,11 +25,12 @@ from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate
 from asdf.metrics.costs import DetectionCost, cllr, min_cllr
 from asdf.metrics.detection import eer
-from asdf.metrics.llr_maps import AUTO, METHODS, log10_llr
+from asdf.metrics.llr_maps import AUTO, LN10, METHODS, log10_llr
 from asdf.runs.log import track
 from asdf.runs.seeds import generator
 from asdf.scoring.parts import WindowThreshold
 from asdf.tasks.fusion.gain import calibrated_cllr, make_folds
+from asdf.text import as_typed
 from asdf.trials.how_scored import in_precision
 from asdf.trials.scored_files import how_scored
 
@@ -289,43 +291,112 @@ def _learn_home(
     return learn_home(rows, labels, folds, rate, folds_of)
 
 
-def learn_windows(network: Path, calibration: Calibration, named: str, rate: float) -> Calibration:
-    """Return a calibration with a threshold for windows.
+def show_doubt(calibration: Calibration) -> None:
+    """Say, in amber on a terminal, that the set supports too little to decide a case."""
+    for_bona_fide, for_spoof = calibration.highest_llr or 0.0, -(calibration.lowest_llr or 0.0)
+    if max(for_bona_fide, for_spoof) >= LN10:
+        return
+    text = (
+        "warning: with this detector these recordings support no ratio above "
+        f"{math.exp(for_bona_fide):.2g} : 1 for bona fide and {math.exp(for_spoof):.2g} : 1 for "
+        "spoof, so it cannot decide a case. Use more recordings, or another detector (`python -m "
+        "asdf detectors` lists some)."
+    )
+    print(in_colour(as_typed(text), AMBER, sys.stdout))
+
+
+def find_searched(network: str, named: str, rate: float) -> list[str]:
+    """Return the genuine recordings that a threshold for windows is learnt from.
 
     Args:
-        network: File of the network, which is already calibrated.
         named: Folder or list of genuine recordings; recordings with label 0 are left out.
         rate: Maximum proportion of recordings with a window below the threshold.
 
     Raises:
         UsageError: there are no such recordings.
-        AsdfError: there are too few recordings, or one cannot be scored.
+        AsdfError: too few of them are long enough, or one cannot be read.
     """
+    from asdf.audio import audio_length
     from asdf.commands.score_recordings import find_recordings
     from asdf.scoring.detector import Detector
 
     recordings = find_recordings([named])
     labelled = zip(recordings.paths, recordings.labels, strict=True)
     paths = [path for path, label in labelled if label != 0]
-    detector = Detector(network)
-    search = detector.hearing.summary.search
-    # A calibrated network has a threshold, with which it searches for parts.
+    detector = Detector(network, threshold=0.0)
+    search, audio = detector.hearing.summary.search, detector.hearing.audio
     assert search is not None
+    long = []
+    for path in paths:
+        try:
+            if search.applies(audio_length(path, audio)):
+                long.append(path)
+        except AsdfError as error:
+            raise AsdfError(f"{error} It is one of the recordings of --windows {named}.") from None
+    _rank(len(long), rate, search.window / detector.sample_rate)
+    if len(long) < len(paths):
+        show(f"{len(paths) - len(long)} of {len(paths)} recordings of --windows are too short")
+    return long
+
+
+def learn_windows(
+    network: str, calibration: Calibration, paths: Sequence[str], rate: float
+) -> Calibration:
+    """Return a calibration with a threshold for windows.
+
+    Args:
+        network: Path or name of the network.
+        calibration: Calibration for its windows, which its file does not hold yet.
+        paths: Recordings of `find_searched`.
+        rate: Maximum proportion of recordings with a window below the threshold.
+
+    Raises:
+        AsdfError: there are too few recordings, or one cannot be scored.
+    """
+    from asdf.audio.recording_sources import Limits
+    from asdf.scoring.detector import Detector
+    from asdf.scoring.many import ManyRecordings
+
+    detector = Detector(network, threshold=calibration.threshold)
+    hearing = detector.hearing
+    search = hearing.summary.search
+    # With a threshold it searches for parts.
+    assert search is not None
+    summary = replace(hearing.summary, calibration=calibration)
+    hearing = replace(hearing, summary=summary)
+    many = ManyRecordings(hearing, True, False, Limits(), set[int]().__contains__)
     scores = []
-    results = detector.score_many(paths, whole=True)
+    results = many.score(paths)
     for result in track(results, len(paths), "searching", unit="recordings"):
         if result.error:
-            raise AsdfError(f"{result.error} It is one of the recordings of --windows {named}.")
+            raise AsdfError(f"{result.error} It is one of the recordings of --windows.")
         # A window without speech gets no verdict, so it cannot be a false alarm.
         scores.append([window.compared for window in result.windows_scores if window.judged])
     learnt = learn_window_threshold(
         scores, rate, search.window, search.hop, calibration.threshold, detector.sample_rate
     )
-    short = len(paths) - len(learnt.counts)
-    if short:
-        show(f"{short} of {len(paths)} recordings of {named} are too short or have no speech")
+    silent = len(paths) - len(learnt.counts)
+    if silent:
+        show(f"{silent} of {len(paths)} recordings of --windows have no speech")
     show(learnt.describe())
     return replace(calibration, windows=learnt.content())
+
+
+def _rank(recordings: int, rate: float, window_s: float) -> int:
+    """Return the rank of the lowest window that holds a rate.
+
+    Raises:
+        AsdfError: there are too few recordings for the rate.
+    """
+    rank = math.floor(rate * (recordings + 1))
+    if rank < 1:
+        needed = math.ceil(1 / rate) - 1
+        raise AsdfError(
+            f"only {recordings} genuine recordings have windows of {window_s:.3g} s with speech: "
+            f"a threshold that {100 * rate:g} % of them fall below needs at least {needed}. Name "
+            "more recordings that are longer than two windows, or a higher rate."
+        )
+    return rank
 
 
 def learn_window_threshold(
@@ -351,14 +422,7 @@ def learn_window_threshold(
         AsdfError: there are too few recordings for the rate.
     """
     searched = [row for row in scores if len(row)]
-    rank = math.floor(rate * (len(searched) + 1))
-    if rank < 1:
-        needed = math.ceil(1 / rate) - 1
-        raise AsdfError(
-            f"only {len(searched)} genuine recordings have windows of {window / sample_rate:.3g} "
-            f"s with speech: a threshold that {100 * rate:g} % of them fall below needs at least "
-            f"{needed}. Name more recordings that are longer than two windows, or a higher rate."
-        )
+    rank = _rank(len(searched), rate, window / sample_rate)
     lowest = sorted(min(row) for row in searched)
     threshold = min(lowest[rank - 1], highest)
     first_below = []

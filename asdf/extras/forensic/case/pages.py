@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from asdf.extras.forensic.case.examining import Case, Examined, FileFacts, Outline, Validation
-from asdf.extras.forensic.case.wording import limits, propositions, statements
+from asdf.extras.forensic.case.wording import interval_words, limits, propositions, statements
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.llr_maps import log10_llr
 from asdf.report import Document, Figure, Items, Section, document_page, llr_figures
@@ -91,8 +91,9 @@ def _result_rows(result: Scored) -> dict[str, str]:
         rows["log10 of the ratio"] = _number(log10_llr(result.llr))
         interval = result.entry().get("llr_interval")
         if interval:
-            low, high = (_number(log10_llr(bound)) for bound in interval)
-            rows["log10, 95 % interval"] = f"{low} to {high}"
+            texts = [_number(log10_llr(bound)) for bound in interval]
+            words = interval_words(texts, result.llr, result.unbounded_llr is not None)
+            rows["log10, 95 % interval"] = words.removeprefix("of ")
     if result.distance is not None:
         distance = _number(result.distance)
         rows["Distance from the calibration set"] = f"{distance} (unlike it above 1)"

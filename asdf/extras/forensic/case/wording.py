@@ -13,8 +13,10 @@ from typing import Any
 from asdf.extras.forensic.case.examining import Case, Examined
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.llr_maps import log10_llr
+from asdf.scoring.parts import worst_first
 from asdf.scoring.scored import MIXED, Scored
 from asdf.tables.plain_json import as_json
+from asdf.text import count_of
 
 _FEW = 100
 # Larger ratios are integers with thousands separators.
@@ -68,6 +70,17 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     sentences = _part_sentences(result)
     if is_brief:
         sentences = sentences[:1] if result.parts else []
+    if result.verdict == MIXED and result.parts:
+        # What holds for the whole is quoted, and read as if it held for the parts.
+        what = "LLR" if result.llr is not None else "score"
+        sentences.insert(
+            1,
+            f"The whole recording has {'an LLR' if what == 'LLR' else 'a score'} of {score:.2f}; "
+            f"this says nothing about {'these parts' if len(result.parts) > 1 else 'this part'}.",
+        )
+        decision = "" if is_brief else f" ({case.heading.decision})"
+        remark = [_sentence(result.remark)] if result.remark and not is_brief else []
+        return [*sentences, f"Verdict: {result.verdict}{decision}.", *remark]
     if result.unlike:
         sentences.append(_sentence(result.remark))
     if not result.judged:
@@ -78,7 +91,7 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
             "the network is not calibrated."
         )
     else:
-        ratio = _ratio_sentences(entry, result.llr)
+        ratio = _ratio_sentences(entry, result.llr, result.unbounded_llr is not None)
         sentences += ratio[:2] if is_brief else ratio
     if result.verdict:
         decision = "" if is_brief else f" ({case.heading.decision})"
@@ -89,25 +102,25 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     return sentences
 
 
-def _ratio_sentences(entry: dict[str, Any], llr: float) -> list[str]:
+def _ratio_sentences(entry: dict[str, Any], llr: float, at_limit: bool) -> list[str]:
     if llr >= 0:
         more, less = "bona fide (H1)", "a spoof (H2)"
     else:
         more, less = "a spoof (H2)", "bona fide (H1)"
     sentences = [
         # The likelier proposition comes first, so that the ratio is one or more.
-        f"Such a score is {ratio_text(abs(llr))} times as likely if the recording is {more} than "
-        f"if it is {less}."
+        f"Such a score is {'at least ' if at_limit else ''}{ratio_text(abs(llr))} times as likely "
+        f"if the recording is {more} than if it is {less}."
     ]
     if "llr_words" in entry:
         words = entry["llr_words"]
         sentences.append(f"In the words of the ENFSI guideline of 2015: {words}.")
     interval = entry.get("llr_interval")
     if interval:
-        low, high = (f"{log10_llr(bound):+.2f}".replace("-", "−") for bound in interval)
+        texts = [f"{log10_llr(bound):+.2f}".replace("-", "−") for bound in interval]
         sentences.append(
-            f"Other calibration sets of this kind would give a log10 ratio between {low} and "
-            f"{high} (95 % interval)."
+            "Other calibration sets of this kind would give a log10 ratio "
+            f"{interval_words(texts, llr, at_limit, ('between', 'and'))} (95 % interval)."
         )
     return sentences
 
@@ -116,19 +129,36 @@ def _part_sentences(result: Scored) -> list[str]:
     searched = result.searched
     if searched is None or not result.judged:
         return []
+    what = "LLR" if result.llr is not None else "score"
     times = []
-    for part in result.parts:
-        times.append(f"{part.start_s:.1f} to {part.end_s:.1f} s (lowest {part.score:.2f})")
+    for part in worst_first(result.parts):
+        limit = "" if part.unbounded_llr is None else ", at the limit of what the set supports"
+        span = f"from {part.start_s:.1f} to {part.end_s:.1f} s"
+        times.append(f"{span} ({what} {part.score:.2f}{limit})")
     sentences = ["No part sounds spoofed by itself."]
     if times:
-        sentences = [f"Parts sound spoofed by themselves: {', '.join(times)}."]
-    if result.verdict == MIXED:
+        times[0] = times[0].capitalize().replace("llr", "LLR")
+        sentences = [f"{', '.join(times)} it scores like a spoof."]
+    single = worst_first(result.single)
+    if single:
+        lowest = single[0]
         sentences.append(
-            "The score and what follows from it are for the whole recording, and do not imply "
-            "that these parts are genuine."
+            f"{count_of(len(single), 'single window')} below the threshold of windows, the lowest "
+            f"from {lowest.start_s:.1f} to {lowest.end_s:.1f} s ({what} {lowest.score:.2f}): one "
+            "window alone is no part."
         )
     # Each examined window is another chance of an error.
     return [*sentences, _sentence(searched.describe())]
+
+
+def interval_words(
+    texts: list[str], llr: float, at_limit: bool, between: tuple[str, str] = ("", "to")
+) -> str:
+    """Return an interval in words, whose end at the limit of a set is no end."""
+    low, high = texts
+    if at_limit:
+        return f"of at least {low}" if llr >= 0 else f"of at most {high}"
+    return f"{between[0]} {low} {between[1]} {high}".strip()
 
 
 def ratio_text(llr: float) -> str:

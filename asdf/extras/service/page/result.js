@@ -10,7 +10,7 @@ function partEntry({ start_s: start, end_s: end, score }) {
 }
 
 function showParts({ parts, searched, windows }) {
-  let entries = parts;
+  let entries = worstFirst(parts);
   byId('parts-title').textContent = parts.length ? 'Parts that sound spoofed' : 'No part sounds spoofed by itself';
   // Without a threshold, and of short recordings, the lowest window is all that can be named.
   if (!searched) {

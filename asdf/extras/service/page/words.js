@@ -18,12 +18,15 @@ const dateWords = (date) => `${new Date(date).toISOString().slice(0, 19).replace
 
 const PARTS_NAMED = 3;
 
-const timesWords = ({ start_s: start, end_s: end }) => `${clock(start)} to ${clock(end)}`;
+const timesWords = ({ start_s: start, end_s: end, score }) => `${clock(start)} to ${clock(end)}, lowest score ${number(score)}`;
 
-// "Part of this sounds spoofed (0:12 to 0:24)".
+// The lowest score first: it matters most.
+const worstFirst = (parts) => [...parts].sort((one, other) => (one.unbounded_llr ?? one.score) - (other.unbounded_llr ?? other.score));
+
+// "Part of this sounds spoofed (0:12 to 0:24, lowest score −3.36)".
 function mixedWords(parts) {
   const more = parts.length > PARTS_NAMED ? ` and ${parts.length - PARTS_NAMED} more` : '';
-  const times = parts.slice(0, PARTS_NAMED).map(timesWords).join(', ') + more;
+  const times = worstFirst(parts).slice(0, PARTS_NAMED).map(timesWords).join('; ') + more;
   return parts.length === 1 ? `Part of this sounds spoofed (${times})` : `Parts of this sound spoofed (${times})`;
 }
 

@@ -439,6 +439,26 @@ def test_a_set_that_chose_the_network_is_warned_of(capsys, tmp_path, scores):
     assert "chose_network" not in torch.load(alone, weights_only=True)["calibration"]
 
 
+def test_a_detector_that_cannot_tell_is_said_last(capsys, network, tmp_path):
+    rng = np.random.default_rng(2)
+    path = tmp_path / "weak.txt"
+    values = np.concatenate([rng.normal(0.3, 1, 60), rng.normal(-0.3, 1, 60)])
+    write_scores(path, [f"{i}.wav" for i in range(120)], np.repeat([1, 0], 60), values)
+    _, out, _ = run(capsys, network, path)
+    calibration = asdf.Detector(network, "cpu").calibration
+    highest, lowest = math.exp(calibration.highest_llr), math.exp(-calibration.lowest_llr)
+    assert max(highest, lowest) < 10
+    assert out.splitlines()[-1] == (
+        f"warning: with this detector these recordings support no ratio above {highest:.2g} : 1 "
+        f"for bona fide and {lowest:.2g} : 1 for spoof, so it cannot decide a case. Use more "
+        "recordings, or another detector (`python -m asdf detectors` lists some)."
+    )
+
+
+def test_a_threshold_of_nearly_zero_is_said_as_zero():
+    assert Calibration(1.0, 0.0, -4.476e-15).describe().startswith("bona fide from an LLR of 0 on")
+
+
 def test_a_run_knows_by_which_set_it_chose(tmp_path):
     run_folder = tmp_path / "run"
     records = [

@@ -85,7 +85,7 @@ def test_a_home_is_that_of_the_recordings_embeddings(folder):
     scores = read_scores("scores.txt")
     plain = asdf.Detector("net.pt", "cpu")
     rows = np.stack(
-        [plain.score(name, embedding=True).embedding.reshape(-1) for name in scores.ids]
+        [plain.score_trial(name, embedding=True).embedding.reshape(-1) for name in scores.ids]
     )
     folds = make_folds(scores.ids, scores.labels, [f"s{i % 7}" for i in range(COUNT)], 20)
     expected = learn_home(rows, scores.labels, folds, 0.05, "speakers")
@@ -93,7 +93,7 @@ def test_a_home_is_that_of_the_recordings_embeddings(folder):
     assert (home.bona_fide, home.spoof, home.folds_of) == (25, 15, "speakers")
     assert home.bona_fide_beyond == expected.bona_fide_beyond
     for name, row in zip(scores.ids[:5], rows, strict=False):
-        score = detector.score(name)
+        score = detector.score_trial(name)
         assert score.distance == pytest.approx(expected.distance(row), rel=1e-3)
         assert score.unlike is (score.distance > 1)
 
@@ -106,8 +106,8 @@ def test_scores_are_those_without_it_and_the_embedding_stays_on_request(folder):
     plain = asdf.Detector("without.pt", "cpu", threshold=0.0, speech_check="off")
     path = "long/05.wav"
     for whole in (False, True):
-        with_home = detector.score_whole(path) if whole else detector.score(path)
-        without = plain.score_whole(path) if whole else plain.score(path)
+        with_home = detector.score_whole(path) if whole else detector.score_trial(path)
+        without = plain.score_whole(path) if whole else plain.score_trial(path)
         assert (with_home.raw, with_home.llr) == (without.raw, without.llr)
         assert with_home.windows_scores == without.windows_scores
         assert with_home.embedding is None and without.unlike is None
@@ -129,7 +129,7 @@ def test_scores_are_those_without_it_and_the_embedding_stays_on_request(folder):
     assert "embedding" not in result.extras
     [many] = detector.score_many([path], whole=True)
     assert many.distance == pytest.approx(asked.distance, rel=1e-3)
-    silence = detector.score(np.zeros(8000, np.float32), 16000)
+    silence = detector.score_trial(np.zeros(8000, np.float32), 16000)
     assert silence.unlike is None and "unlike" not in silence.remark
 
 
@@ -215,6 +215,19 @@ def test_windows_get_a_threshold_of_their_own(capsys, folder):
         result = detector.score_whole("long/00.wav")
         assert result.searched.false_alarms.recordings == 19
     assert f"{learnt.describe()}\n" in out
+
+
+def test_what_fails_on_the_way_leaves_the_network_as_it_was(capsys, folder, tmp_path):
+    """It is written once, at the end; recordings that are too short are known before the work."""
+    own = tmp_path / "own.pt"
+    own.write_bytes((folder / "net.pt").read_bytes())
+    for index in range(25):
+        soundfile.write(tmp_path / f"{index}.wav", sound(6000, index), 16000)
+    words = ("calibrate", own, "scores.txt", "--windows", tmp_path)
+    status, out, errors = run(capsys, *words)
+    assert status == 1 and "only 0 genuine recordings have windows of" in errors
+    assert "LLR =" not in out
+    assert own.read_bytes() == (folder / "net.pt").read_bytes()
 
 
 def test_windows_of_few_or_broken_recordings_are_refused(capsys, folder, tmp_path):
