@@ -57,14 +57,17 @@ class Launch:
         return self.launcher in (TORCHRUN, BY_HAND)
 
 
+_LAST_PORT = 65_535
+
+
 def number(environment: Mapping[str, str], name: str) -> int | None:
-    """Return the integer in a variable, or None if it is not set.
+    """Return the integer in a variable, or None if it is not set or empty.
 
     Raises:
         UsageError: the value is not an integer, or is negative.
     """
     text = environment.get(name)
-    if text is None:
+    if text is None or not text.strip():
         return None
     if not text.strip().isdecimal():
         raise UsageError(f"the environment has {name}={text}, which is not a whole number.")
@@ -181,7 +184,7 @@ def _is_terminal_shell(environment: Mapping[str, str]) -> bool:
 
 def _read_torch(environment: Mapping[str, str]) -> Launch | None:
     """Read the variables of torchrun or a similar wrapper."""
-    if number(environment, "WORLD_SIZE") in (None, 1) and "RANK" not in environment:
+    if number(environment, "WORLD_SIZE") in (None, 1) and number(environment, "RANK") is None:
         return None
     rank, size = numbers(environment, "RANK", "WORLD_SIZE")
     local_rank = number(environment, "LOCAL_RANK")
@@ -250,7 +253,7 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
     launches = [launch for read in READERS if (launch := read(environment)) is not None]
     if not launches:
         for name in _RANKS_ALONE:
-            if name in environment:
+            if environment.get(name, "").strip():
                 raise UsageError(
                     f"{name}={environment[name]} is set, so this process is one of several, but "
                     "the number of processes is not set: start them with torchrun, srun or mpirun, "
@@ -316,6 +319,8 @@ def _add_address(launch: Launch, environment: Mapping[str, str]) -> Launch:
     """
     address = environment.get("MASTER_ADDR") or launch.address
     port = number(environment, "MASTER_PORT") or launch.port
+    if port > _LAST_PORT:
+        raise UsageError(f"the environment has MASTER_PORT={port}; ports end at {_LAST_PORT}.")
     missing = []
     if not address:
         missing.append("MASTER_ADDR")

@@ -126,6 +126,12 @@ def test_a_job_submitted_from_within_a_step_is_no_task_of_that_step(own):
     assert read_launch({**STEP, **own, "PMIX_RANK": "2"}) == ALONE
 
 
+@pytest.mark.parametrize("empty", ["", " "])
+def test_empty_variables_are_not_set(empty):
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+    assert read_launch(dict.fromkeys(names, empty)) == Launch()
+
+
 def test_what_is_typed_in_a_terminal_of_srun_runs_once(monkeypatch):
     shell = {**ONE_NODE, "SLURM_PTY_PORT": "36021", "SLURM_TASK_PID": "1"}
     monkeypatch.setattr(launchers.os, "open", lambda path, flags: os.dup(0))
@@ -146,6 +152,8 @@ def test_what_is_typed_in_a_terminal_of_srun_runs_once(monkeypatch):
         ({"WORLD_SIZE": "2"}, "WORLD_SIZE set in the environment, but RANK not"),
         ({"RANK": "0"}, "RANK set in the environment, but WORLD_SIZE not"),
         ({"RANK": "first", "WORLD_SIZE": "2"}, "RANK=first, which is not a whole number"),
+        ({"RANK": "", "WORLD_SIZE": "2"}, "WORLD_SIZE set in the environment, but RANK not"),
+        ({**BY_HAND, "MASTER_PORT": "99999"}, "MASTER_PORT=99999; ports end at 65535"),
         (
             {**BY_HAND, "RANK": "2"},
             "rank 2 of 2, local rank None of None: the rank is out of range",
