@@ -56,7 +56,9 @@ READABLE = (
 MAX_SHARED = 4
 """Maximum ratio of the layers' total size to the stored size, since layers may share values."""
 
-_DATA_PARALLEL = "module."
+# Of DataParallel, DDP and AveragedModel, and of torch.compile.
+_WRAPPERS = ("module.", "_orig_mod.")
+AVERAGED = "n_averaged"
 _NAMES_SHOWN = 8
 
 # torch's message about an unknown type or function.
@@ -135,15 +137,27 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def nested_key(content: Mapping[str, Any]) -> str | None:
-    """Return the key of the nested weights in a file; None if they are not nested."""
+    """Return the key of the nested weights in a file; None if they are not nested.
+
+    Without a usual key, it is that of the only dictionary of tensors.
+    """
     for key in STATE_KEYS:
         if isinstance(content.get(key), Mapping):
             return key
-    return None
+    if any(isinstance(value, Tensor) and value.ndim for value in content.values()):
+        return None
+    nested = [key for key, value in content.items() if _holds_tensors(value)]
+    return nested[0] if len(nested) == 1 else None
+
+
+def _holds_tensors(value: Any) -> bool:
+    if not isinstance(value, Mapping) or not value:
+        return False
+    return all(isinstance(each, Tensor) for each in value.values())
 
 
 def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
-    """Return a file's named tensors, without DataParallel's prefix `module.`.
+    """Return a file's named tensors, without the prefixes of DataParallel and torch.compile.
 
     Raises:
         AsdfError: there are no tensors, or they are not plain.
@@ -159,10 +173,23 @@ def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
             f"weights file {path} holds no tensors, only {keys or 'nothing'}. {READABLE}."
         )
     check_tensors(state, path)
-    # Only if all names have it, since a network may have a part called `module`.
-    if all(name.startswith(_DATA_PARALLEL) for name in state):
-        return {name.removeprefix(_DATA_PARALLEL): tensor for name, tensor in state.items()}
-    return state
+    # torch's AveragedModel counts its averages beside the network.
+    count = state.pop(AVERAGED, None)
+    for prefix in _WRAPPERS:
+        without = without_prefix(state, prefix)
+        if without is not None:
+            return state_dict_in(without, path)
+    return state if count is None else {AVERAGED: count, **state}
+
+
+def without_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor] | None:
+    """Return layers without a prefix that all names have; None if one lacks it.
+
+    A network may have a part of such a name, besides others.
+    """
+    if not state or not all(name.startswith(prefix) for name in state):
+        return None
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items()}
 
 
 def check_names(state: Mapping[Any, Any], path: str | Path) -> None:

@@ -7,12 +7,27 @@ from asdf.checkpoint.weights_file import state_dict_in
 from asdf.errors import AsdfError
 
 
-@pytest.mark.parametrize("key", [None, "model", "network", "state_dict", "model_state_dict"])
-@pytest.mark.parametrize("prefix", ["", "module."])
+@pytest.mark.parametrize(
+    "key", [None, "model", "network", "state_dict", "model_state_dict", "net", "ema"]
+)
+@pytest.mark.parametrize(
+    "prefix", ["", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.module."]
+)
 def test_the_state_dict_is_found(key, prefix):
     state = {f"{prefix}a.weight": torch.ones(1), f"{prefix}b": torch.zeros(2)}
     state_dict = state_dict_in({key: state, "epoch": 3} if key else state, "file")
     assert list(state_dict) == ["a.weight", "b"]
+
+
+def test_the_count_of_an_averaged_model_is_no_layer():
+    averaged = torch.optim.swa_utils.AveragedModel(torch.nn.Linear(2, 1))
+    assert list(state_dict_in(averaged.state_dict(), "file")) == ["weight", "bias"]
+
+
+def test_two_dictionaries_of_tensors_are_not_guessed_between():
+    states = {name: {"a": torch.ones(1)} for name in ("generator", "critic")}
+    with pytest.raises(AsdfError, match="holds no tensors, only generator, critic"):
+        state_dict_in(states, "file")
 
 
 def test_a_module_of_that_name_keeps_it():

@@ -25,11 +25,12 @@ from asdf.checkpoint.fitting import (
 from asdf.checkpoint.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.checkpoint.weights_file import (
-    OUR_KEY,
+    AVERAGED,
     check_tensors,
     nested_key,
     read_weights_file,
     state_dict_in,
+    without_prefix,
 )
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.antideepfake import (
@@ -92,6 +93,8 @@ LAYOUTS = {
     KIND: "AntiDeepfake: a self-supervised front end, the mean over time and a linear layer",
     **{name_map.kind: name_map.layout for name_map in NAME_MAPS},
 }
+_LIGHTNING = "model."
+_COUNT_OF_ORIGINAL = "consecutive_lr_updates"
 _ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and a cosine"
 # One toolkit may have several layouts.
 _WHOSE = dict.fromkeys(name_map.name for name_map in NAME_MAPS)
@@ -195,12 +198,21 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
         antideepfake = _recognise_antideepfake(layers, settings, notes, chosen)
         return replace(antideepfake, own_names=names)
     layout = LAYOUTS[kind]
-    if nested_key(content) == OUR_KEY:
+    if _is_of_original(content):
         # The original ASDF scored whole recordings, as the defaults do.
         layout = f"{ORIGINAL}; {layout}"
     else:
         notes += published_length(settings, kind, chosen)
     return Recognised(layout, settings, layers.state, layers.left_out, notes, own_names=names)
+
+
+def _is_of_original(content: Mapping[str, Any]) -> bool:
+    """Whether a file has the count that only the original ASDF writes, in it or among its layers.
+
+    Its key of the weights is everybody's.
+    """
+    entries = content.get(nested_key(content) or "", content)
+    return _COUNT_OF_ORIGINAL in content or _COUNT_OF_ORIGINAL in entries
 
 
 def _own_names(
@@ -295,8 +307,12 @@ def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
     numbers = [name for name in ORIGINAL_NUMBERS if name in entries]
     named = {name: value for name, value in entries.items() if name not in numbers}
     plain = [str(name) for name, value in named.items() if not isinstance(value, Tensor)]
-    layers = _Layers(state_dict_in(named, path))
-    layers.leave_out([*other_entries, *numbers, *plain], TRAINING)
+    state = state_dict_in(named, path)
+    # Lightning's prefix is also that of some layouts' own layers.
+    bare = None if name_map_of(state) else without_prefix(state, _LIGHTNING)
+    layers = _Layers(state if bare is None else state_dict_in(bare, path))
+    averages = [name for name in (AVERAGED,) if name in named and name not in layers.state]
+    layers.leave_out([*other_entries, *numbers, *plain, *averages], TRAINING)
     return layers
 
 
