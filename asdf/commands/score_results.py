@@ -41,6 +41,8 @@ _SAVED_FIELDS = (
     "seconds_scored",
     "windows",
     "lowest",
+    "level_dbfs",
+    "offset",
     "remark",
     "judged",
 )

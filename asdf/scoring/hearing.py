@@ -25,6 +25,7 @@ from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.scorer import Outcome, WaveformScorer
 from asdf.scoring.whole_recording import (
+    Sound,
     Summary,
     Trial,
     Window,
@@ -55,10 +56,15 @@ class Piece:
     waveform: np.ndarray
     silent: bool
     has_speech: bool = True
+    sound: Sound | None = None
 
     def scored(self, outcome: Outcome) -> Window:
         """Return the piece with what the network gives for it, without its samples."""
-        return Window(self.start, self.end, self.silent, outcome, self.has_speech)
+        return Window(self.start, self.end, self.silent, outcome, self.has_speech, self.sound)
+
+    def as_trial(self, speech: int, total: int) -> Trial:
+        """Return the piece as all that is heard of a recording of so many samples."""
+        return Trial(speech, total, self.silent, self.has_speech, self.sound)
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,8 @@ class Hearing:
         self.check()
         heard = recording.read_beginning(self.sad, self.summary.max_samples)
         piece = self.make_piece(Cut(0, heard.waveform), find_speech=self.find_speech)
-        trial = Trial(heard.length.speech, heard.length.recording, piece.silent, piece.has_speech)
+        length = heard.length
+        trial = piece.as_trial(length.speech, length.recording)
         score = self.describe_trial(recording, trial, self.score([piece])[0])
         return self.with_channels(recording, score, whole=False)
 
@@ -176,6 +183,7 @@ class Hearing:
             cut_to_speech(cut.waveform, sad, rate),
             is_silent(cut.waveform),
             found,
+            Sound.of(cut.waveform),
         )
 
     def score(self, pieces: Sequence[Piece]) -> list[Outcome]:
@@ -380,7 +388,7 @@ class Hearing:
         searched = [window_of[piece] for piece in pieces.searched]
         summary = self.summary
         if pieces.is_trial:
-            trial = Trial(pieces.speech, pieces.total, scored[0].silent, scored[0].has_speech)
+            trial = pieces.scored[0].as_trial(pieces.speech, pieces.total)
             score = summary.describe_trial(trial, scored[0].outcome, searched=searched)
         else:
             tally = tally_windows(scored)

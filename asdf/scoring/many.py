@@ -25,7 +25,7 @@ from asdf.scoring.hearing import Hearing, Piece
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
 from asdf.scoring.scorer import Outcome
-from asdf.scoring.whole_recording import Trial, Window, as_result
+from asdf.scoring.whole_recording import Window, as_result
 from asdf.scoring.windows import Cut
 
 # Decoders release the GIL, so threads work as well as processes and need no copies.
@@ -117,7 +117,7 @@ class ManyRecordings:
     def _describe(self, file: File, piece: Piece, outcome: Outcome) -> Score:
         """Return the score of a file whose beginning was heard as one piece."""
         length = file.length
-        trial = Trial(length.speech, length.recording, piece.silent, piece.has_speech)
+        trial = piece.as_trial(length.speech, length.recording)
         searched: list[Window] = []
         if self.whole:
             # Only this file is searched: known results of other files must not change a last digit.

@@ -83,6 +83,9 @@ class Known:
         windows: Number of windows whose scores are averaged; 1 if the recording was heard at once.
         lowest: Window with the lowest score, if there are several. Its times are those of the
             recording, or of its speech if speech activity detection is on.
+        level_dbfs: Level of what was heard in dB of full scale, without the constant offset; of
+            several windows, the mean of their powers. None for a stream.
+        offset: Constant offset of its samples, whose full scale is 1.
         remark: Sentence of caution about the score; ''.
         judged: Whether the score says anything about the recording; False for silence, for example.
             `remark` then states the reason.
@@ -100,6 +103,8 @@ class Known:
     seconds_scored: float | None = None
     windows: int = 0
     lowest: WindowScore | None = None
+    level_dbfs: float | None = None
+    offset: float | None = None
     remark: str = ""
     judged: bool = True
     extras: Mapping[str, Any] = field(default_factory=dict)
@@ -191,7 +196,7 @@ class Scored(Known):
         >>> scored.index, scored.verdict, scored.seconds
         (0, 'bona fide', 2.0)
         >>> sorted(scored.entry())
-        ['path', 'score', 'seconds', 'seconds_scored', 'verdict']
+        ['level_dbfs', 'offset', 'path', 'score', 'seconds', 'seconds_scored', 'verdict']
     """
 
     index: int
@@ -203,12 +208,14 @@ class Scored(Known):
     def placed(self) -> list[tuple[int, dict[str, Any]]]:
         """Return the result as plain values, with the places of these among those of others."""
         # These keys are always present, so that a reader need not check for each.
-        scored = {
+        scored: dict[str, Any] = {
             "score": self.score,
             "verdict": self.verdict,
             "seconds": self.seconds,
             "seconds_scored": self.seconds_scored,
         }
+        if self.level_dbfs is not None:
+            scored |= {"level_dbfs": self.level_dbfs, "offset": self.offset}
         placed: list[tuple[int, dict[str, Any]]] = [(0, {"path": self.name}), (10, scored)]
         if self.lowest:
             placed.append((50, {"lowest": self.lowest.entry()}))

@@ -6,16 +6,17 @@ is then below `seconds`, and `remark` states what was left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
-from asdf.metrics.calibration import Calibration
+from asdf.metrics.calibration import Calibration, are_finite
 from asdf.networks.attached import Extra
 from asdf.scoring.columns import Heard, ScoreColumn
 from asdf.scoring.parts import PartColumn, Parts, PartSearch
@@ -32,6 +33,28 @@ from asdf.scoring.scored import (
 )
 from asdf.scoring.scorer import Outcome
 
+# -120 dB of full scale, below which is rounding.
+_LEAST_POWER = 1e-12
+
+
+class Sound(NamedTuple):
+    """The power of samples around their constant offset, and the offset; full scale is 1."""
+
+    power: float
+    offset: float
+
+    @classmethod
+    def of(cls, waveform: np.ndarray) -> Sound:
+        return cls(float(waveform.var(dtype=np.float64)), float(waveform.mean(dtype=np.float64)))
+
+    @classmethod
+    def fields(cls, sound: Sound | None) -> dict[str, Any]:
+        """Return the fields of `Known`, in as many digits as a device has."""
+        if sound is None:
+            return {}
+        level_dbfs = 10 * math.log10(max(sound.power, _LEAST_POWER))
+        return {"level_dbfs": round(level_dbfs, 2), "offset": round(sound.offset, 6)}
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -42,12 +65,14 @@ class Trial:
         total: Samples of the recording.
         silent: Whether the heard part is digital silence.
         has_speech: Whether the heard part contains speech; True if it was not checked.
+        sound: Power and offset of the heard part.
     """
 
     speech: int
     total: int
     silent: bool
     has_speech: bool = True
+    sound: Sound | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +84,7 @@ class Window:
         silent: Whether the window is digital silence.
         outcome: Outputs of the network for the window.
         has_speech: Whether the window contains speech; True if it was not checked.
+        sound: Power and offset of the window.
     """
 
     start: int
@@ -66,6 +92,7 @@ class Window:
     silent: bool
     outcome: Outcome
     has_speech: bool = True
+    sound: Sound | None = None
 
     @property
     def raw(self) -> float:
@@ -94,6 +121,7 @@ class Tally:
         lowest: Window with the lowest score among those that count.
         extras: Means of the extras' rows over the windows that count, by key.
         has_speech: Whether any window contains speech.
+        sound: Mean power and offset of the windows that count.
     """
 
     raw: float
@@ -104,6 +132,7 @@ class Tally:
     lowest: Window
     extras: Mapping[str, np.ndarray] = field(default_factory=dict)
     has_speech: bool = True
+    sound: Sound | None = None
 
     @property
     def all_silent(self) -> bool:
@@ -118,6 +147,7 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
     for key in counted[0].outcome.extras:
         rows = np.stack([window.outcome.extras[key] for window in counted])
         means[key] = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+    sounds = [window.sound for window in counted if window.sound is not None]
     covered = end = 0
     for window in counted:
         # Samples that overlapping windows share count once.
@@ -132,6 +162,7 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
         lowest=min(counted, key=lambda window: window.raw),
         extras=means,
         has_speech=any(window.has_speech for window in windows),
+        sound=Sound(*np.mean(sounds, axis=0).tolist()) if sounds else None,
     )
 
 
@@ -201,9 +232,27 @@ class Summary:
             remarks.append(column.remark(value, heard))
             doubts = column.doubts(value) or (accepted and bool(column.veto(value, BONA_FIDE)))
             heard = replace(heard, doubted=heard.doubted or doubts)
+        if judged:
+            remarks.append(self._describe_levels(known))
         known |= {"threshold": self.threshold, "raw": raw, "values": values, "columns": columns}
         known["remark"] = "; ".join(filter(None, remarks))
         return Score(score, **known, verdict=decide_verdict(Score(score, **known)))
+
+    def _describe_levels(self, known: Mapping[str, Any]) -> str:
+        """Return a remark if level or offset are outside those of the calibration set; ''."""
+        ranges = None if self.calibration is None else self.calibration.others.get("levels")
+        if not isinstance(ranges, Mapping):
+            return ""
+        outside = []
+        for name, noun in (("level_dbfs", "level in dBFS"), ("offset", "constant offset")):
+            value, span = known.get(name), ranges.get(name, ())
+            if value is None or not are_finite(span) or len(span) != 2:
+                continue
+            if not span[0] <= value <= span[1]:
+                outside.append(f"{noun} {value:.3g} (there {span[0]:.3g} to {span[1]:.3g})")
+        if not outside:
+            return ""
+        return f"outside the range of the calibration set: {', '.join(outside)}"
 
     def _report(self, raw: float) -> float:
         """Return the reported score for the network's score.
@@ -250,6 +299,7 @@ class Summary:
             seconds=trial.total / self.sample_rate,
             seconds_scored=min(trial.speech, self.max_samples) / self.sample_rate,
             windows=1,
+            **Sound.fields(trial.sound),
             remark="; ".join(remarks),
             judged=not problem,
             extras={**self.describe_extras(outcome.extras, trial.speech), **(over_time or {})},
@@ -292,6 +342,7 @@ class Summary:
             seconds_scored=tally.covered / self.sample_rate,
             windows=counted,
             lowest=self.describe_window(tally.lowest) if tally.windows > 1 else None,
+            **Sound.fields(tally.sound),
             remark=remark,
             judged=not problem,
             extras={**self.describe_extras(tally.extras, tally.end), **(over_time or {})},

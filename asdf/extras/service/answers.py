@@ -91,6 +91,10 @@ class RecordingAnswer(_Answer):
     """Length of the recording."""
     seconds_scored: float
     """Seconds of the recording that were scored."""
+    level_dbfs: float | None = None
+    """Level of what was heard in dB of full scale, without its constant offset."""
+    offset: float | None = None
+    """Constant offset of the samples, whose full scale is 1."""
     lowest: WindowAnswer | None = None
     """The window with the lowest score, where the score is the mean of several windows."""
     parts: list[WindowAnswer] | None = None

@@ -17,6 +17,7 @@ from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.computing import choose_threads
 from asdf.scoring.scored import WindowScore
+from asdf.scoring.whole_recording import Sound
 from asdf.trials.how_scored import ScoredLength
 from tests.unit.conftest import small_settings, sound, write_small_network
 
@@ -289,3 +290,14 @@ def test_a_file_that_asks_for_too_much_memory_costs_no_other_its_score(
     results = {result.path.name: result for result in detector.score_many(recordings.iterdir())}
     assert "does not fit into free memory" in results["c.WAV"].error
     assert sum(result.score is not None for result in results.values()) == 4
+
+
+def test_the_level_and_the_offset_of_what_was_heard():
+    """The offset is no level, and windows of silence have no say."""
+    rng = np.random.default_rng(0)
+    for level, offset in ((0.1, 0.0), (0.01, 0.25), (0.0, -0.5)):
+        waveform = (level * rng.standard_normal(50000) + offset).astype(np.float32)
+        known = Sound.fields(Sound.of(waveform))
+        expected = 20 * np.log10(level) if level else -120
+        assert known["level_dbfs"] == pytest.approx(expected, abs=0.1)
+        assert known["offset"] == pytest.approx(offset, abs=1e-3)

@@ -223,21 +223,34 @@ def learn_unlike(
     """
     if rate == 0:
         return calibration
+    levels: list[tuple[float | None, float | None]] = []
+    wanted = 0.05 if rate is None else rate
     try:
-        home = _learn_home(network, path, folder, learnt_from, 0.05 if rate is None else rate)
+        home = _learn_home(network, path, folder, learnt_from, wanted, levels)
     except AsdfError as error:
         if rate is not None:
             raise
         show(f"recordings unlike this set cannot be detected: {error}")
         return calibration
     show(home.describe())
-    return replace(calibration, others={**calibration.others, "home": home.content()})
+    columns = zip(("level_dbfs", "offset"), np.array(levels, np.float64).T, strict=True)
+    ranges = {name: [float(row.min()), float(row.max())] for name, row in columns}
+    others = {**calibration.others, "home": home.content(), "levels": ranges}
+    return replace(calibration, others=others)
 
 
 def _learn_home(
-    network: str, path: Path, folder: Path | None, learnt_from: CalibrationSet, rate: float
+    network: str,
+    path: Path,
+    folder: Path | None,
+    learnt_from: CalibrationSet,
+    rate: float,
+    levels: list[tuple[float | None, float | None]],
 ) -> Home:
     """Learn the home of a network from the recordings of a score file.
+
+    Args:
+        levels: List to which the level and offset of each recording are added.
 
     Raises:
         AsdfError: recordings are missing or too few, or the network gives no embeddings for them.
@@ -266,6 +279,7 @@ def _learn_home(
     for result in track(results, len(recordings), "learning the set", unit="recordings"):
         if result.embedding is not None:
             embeddings[drawn[result.index]] = result.embedding
+            levels.append((result.level_dbfs, result.offset))
     known = sorted(embeddings)
     if len(known) < len(recordings):
         show(f"{len(recordings) - len(known)} recordings of the set could not be scored")

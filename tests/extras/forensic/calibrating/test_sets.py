@@ -98,6 +98,32 @@ def test_a_home_is_that_of_the_recordings_embeddings(folder):
         assert score.unlike is (score.distance > 1)
 
 
+def test_levels_and_offsets_outside_those_of_the_set_are_a_remark(folder):
+    detector = asdf.Detector("home.pt", "cpu", threshold=0.0, speech_check="off")
+    names = read_scores("scores.txt").ids
+    results = [detector.score(name) for name in names]
+    for name in ("level_dbfs", "offset"):
+        values = [getattr(result, name) for result in results]
+        assert detector.calibration.others["levels"][name] == [min(values), max(values)]
+    assert not any("outside the range" in result.remark for result in results)
+    samples, rate = soundfile.read(names[0], dtype="float32")
+    for other, noun in ((samples / 1000, "level in dBFS"), (samples + 0.7, "constant offset 0.")):
+        for result in (detector.score(other, rate), detector.score_whole(other, rate)):
+            assert "outside the range of the calibration set: " in result.remark
+            assert noun in result.remark
+    assert "outside" not in detector.score(np.zeros(20000, np.float32), rate).remark
+
+
+@pytest.mark.parametrize(
+    "damaged", [5, {"level_dbfs": [1]}, {"offset": "ab"}, {"offset": [0, "b"]}]
+)
+def test_damaged_levels_are_no_levels(folder, damaged):
+    content = read_network_file(folder / "home.pt")
+    content.calibration = {**content.calibration, "levels": damaged}
+    write_network_file(folder / "damaged.pt", content)
+    assert "outside" not in asdf.Detector("damaged.pt", "cpu").score("long/05.wav").remark
+
+
 def test_scores_are_those_without_it_and_the_embedding_stays_on_request(folder):
     detector = asdf.Detector("home.pt", "cpu", threshold=0.0, speech_check="off")
     content = read_network_file(folder / "home.pt")
