@@ -268,7 +268,15 @@ def write_recordings(folder: Path, corpus: Path) -> None:
     turns = ("0.000 2.200 <NA> <NA> ann", "2.000 2.000 <NA> <NA> bob")
     lines = [f"SPEAKER call 1 {turn} <NA> <NA>\n" for turn in turns]
     (folder / "call.rttm").write_text("".join(lines))
-    for name in ("call.mp3", "hour.mp3", "more.wav", "recordings/a.wav", "recordings/b.flac"):
+    names = (
+        "call.mp3",
+        "trial.flac",
+        "hour.mp3",
+        "more.wav",
+        "recordings/a.wav",
+        "recordings/b.flac",
+    )
+    for name in names:
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         soundfile.write(path, longer if name == "hour.mp3" else longer[: 4 * rate], rate)

@@ -21,7 +21,8 @@ def test_aasist_scores_as_the_toolkit(key, frames):
     with torch.no_grad():
         embeddings, logits = back_end(case.inputs[:, :frames])
     assert embeddings.shape == (2, 160)
-    torch.testing.assert_close(logits, case.outputs[key], atol=1e-3, rtol=1e-5)
+    # The largest logit is 365, and processors round differently.
+    torch.testing.assert_close(logits, case.outputs[key], atol=2e-2, rtol=1e-5)
 
 
 def test_mlp_is_its_layers_one_after_the_other():

@@ -358,6 +358,8 @@ def test_entries_are_plain_values(detector: asdf.Detector, recordings: Path) -> 
         "verdict": None,
         "seconds": 0.375,
         "seconds_scored": 0.375,
+        "level_dbfs": -17.57,
+        "offset": -0.023005,
         "remark": "not judged: 0.38 s are too short (under 0.5 s of speech)",
     }
     bad = results[0].entry()
