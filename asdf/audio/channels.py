@@ -22,6 +22,7 @@ about -85 dB."""
 BLOCK_S = 4
 """Seconds of a recording that are compared at a time."""
 
+_SILENCE = 10 ** (SILENCE_DB / 20)
 # The mean of the channels has at least this part of their energy.
 _MEAN_ENERGY = 0.25
 _QUIET_DB = -40.0
@@ -29,12 +30,12 @@ _CORRELATION = 0.9
 
 
 def is_silent(samples: np.ndarray) -> bool:
-    """Return whether (frames, channels) are digital silence, in each channel.
+    """Return whether (frames,) or (frames, channels) are digital silence, in each channel.
 
     A constant offset of the converter is silence too.
     """
-    swing = float(np.ptp(samples, axis=0).max(initial=0.0)) / 2
-    return swing < 10 ** (SILENCE_DB / 20)
+    swing = samples.max(axis=0).astype(np.float64) - samples.min(axis=0)
+    return bool(np.all(swing / 2 < _SILENCE))
 
 
 def compare_samples(samples: np.ndarray, rate: int, needs_speech: bool = True) -> Relation:
@@ -60,8 +61,8 @@ def compare(
         products += exact.T @ exact
         low = np.minimum(low, exact.min(axis=0))
         high = np.maximum(high, exact.max(axis=0))
-    # The swing, since a constant offset of the converter is silence too.
-    sounds = np.flatnonzero((high - low) / 2 >= 10 ** (SILENCE_DB / 20))
+    # As in `is_silent`.
+    sounds = np.flatnonzero((high - low) / 2 >= _SILENCE)
     if len(sounds) < 2 or not np.isfinite(products).all():
         return Relation(tuple(sounds.tolist()) or tuple(range(np.size(high))))
     means = sums / count

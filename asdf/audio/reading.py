@@ -223,7 +223,7 @@ def _decode(
     # Integers are always finite, and on their scale.
     fault = "" if file.subtype.startswith("PCM_") else find_fault(samples)
     if fault:
-        raise AsdfError(f"{path} {fault} Make the file again, or take it off the list.")
+        raise AsdfError(f"{path} {fault}")
     heard: tuple[int, ...] = ()
     if channels == "mean":
         heard = heard_channels(path, file, samples if len(samples) == file.frames else None)
@@ -242,7 +242,7 @@ def find_fault(samples: np.ndarray) -> str:
     if not level < np.inf:
         return (
             "holds samples that are not finite (NaN or infinity): the program that wrote them "
-            "likely divided by zero."
+            "likely divided by zero. Make them again."
         )
     are_integers = level > 1 and not np.any(samples % 1)
     if level <= _LARGEST and not are_integers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
@@ -97,7 +97,7 @@ class Row:
 
 
 class CsvTable:
-    """A row per recording, one per window, which alone has start_s and end_s, and per channel.
+    """A row per recording; below it those of its windows and channels, which alone have start_s.
 
     The score's column is named after its kind. Text in cells is not a formula, see `csv_text`.
     """
@@ -115,10 +115,14 @@ class CsvTable:
 
     def add(self, row: Row) -> None:
         """Write the rows of a recording."""
+        self._add(row, {})
+
+    def _add(self, row: Row, times: Mapping[str, Any]) -> None:
         result = row.result
         # An empty cell for None, and numbers in the shortest exact form.
         cells: dict[str, Any] = {
             "path": result.name,
+            **times,
             self._kind: result.score,
             "verdict": result.verdict,
             "label": row.label,
@@ -140,10 +144,11 @@ class CsvTable:
                 cells[name] = csv_text(cell)
         self._rows.writerow(cells)
         for window in row.windows:
-            times = {"start_s": window.start_s, "end_s": window.end_s, self._kind: window.score}
-            self._rows.writerow({"path": cells["path"], **times, "precision": self._precision})
+            scored = {"start_s": window.start_s, "end_s": window.end_s, self._kind: window.score}
+            self._rows.writerow({"path": cells["path"], **scored, "precision": self._precision})
         for each in row.below:
-            self.add(each)
+            # By a start, readers know rows that are not of a recording.
+            self._add(each, {"start_s": 0.0, "end_s": each.result.seconds})
 
     def end(self, complete: bool) -> None:
         """Do nothing, because a CSV table cannot state what is missing."""

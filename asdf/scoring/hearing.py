@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from asdf.audio import cut_to_speech
+from asdf.audio.channels import is_silent
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import needs_whole_recording
 from asdf.runs.log import track
@@ -30,7 +31,6 @@ from asdf.scoring.whole_recording import (
     Trial,
     Window,
     as_result,
-    is_silent,
     name_result,
     tally_windows,
 )

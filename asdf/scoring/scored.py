@@ -20,10 +20,6 @@ MIN_SPEECH_S = 0.5
 
 A word says little, and repeated it says no more."""
 
-SILENCE_DB = -80.0
-"""Samples that stay within this level of full scale are silence: 16 bits and their dither leave
-about -85 dB."""
-
 BONA_FIDE = "bona fide"
 SPOOF = "spoof"
 MIXED = "mixed"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asdf.audio.channels import SILENCE_DB
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration, are_finite
@@ -24,7 +25,6 @@ from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     BONA_FIDE,
     MIN_SPEECH_S,
-    SILENCE_DB,
     Known,
     Score,
     Scored,
@@ -97,15 +97,6 @@ class Window:
     @property
     def raw(self) -> float:
         return self.outcome.raw
-
-
-def is_silent(waveform: np.ndarray) -> bool:
-    """Return whether (T,) samples are all equal, or nearly so.
-
-    A constant offset of the converter is silence too.
-    """
-    swing = (float(waveform.max()) - float(waveform.min())) / 2
-    return swing < 10 ** (SILENCE_DB / 20)
 
 
 @dataclass(frozen=True)

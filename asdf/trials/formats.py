@@ -207,8 +207,8 @@ def read_score_csv(path: AnyPath) -> ScoreFile:
 def read_scored_table(path: AnyPath) -> ScoreFile:
     """Read the scores of recordings that `score --csv` or `score --json` wrote.
 
-    Scores of their windows and speakers are left out. A likelihood ratio is the one before its
-    limits, at which many recordings would tie. Without a label for each, there are none.
+    Scores of their windows, channels and speakers are left out. A likelihood ratio is the one
+    before its limits, at which many recordings would tie. Without a label for each, there are none.
 
     Raises:
         AsdfError: as in `read_scores`, except for missing classes; a recording has no score, or the
@@ -219,7 +219,7 @@ def read_scored_table(path: AnyPath) -> ScoreFile:
     first, lines = peek(numbered_lines(path, strip="\r\n"))
     rows = _entries_of(path, lines) if first == "{" else _rows_of(path, lines)
     for number, row in rows:
-        # A window has its start, and a speaker a name.
+        # A window or a channel has its start, and a speaker a name.
         if _text(row, "start_s") or _text(row, "speaker"):
             continue
         name = _text(row, "path")

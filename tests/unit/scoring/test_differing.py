@@ -13,6 +13,7 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
+from asdf.evaluation import read_any_scores
 from asdf.scoring.differing import UNDECIDED, ChannelColumn
 from asdf.scoring.scored import MIXED, Scored
 from tests.unit.audio import test_channels
@@ -160,6 +161,10 @@ def test_the_outputs_of_score(
         (str(name), verdict) for name, verdict in zip(names, verdicts, strict=True)
     ]
     assert rows[1]["score"] == rows[3]["score"]
+    # Which are no trials: `evaluate` counts two.
+    assert [row["start_s"] for row in rows] == ["", "0.0", "0.0", ""]
+    scores = read_any_scores(tmp_path / "o.csv", {str(path): i for i, path in enumerate(paths)})
+    assert scores.ids == list(map(str, paths))
     entries = json.loads((tmp_path / "o.json").read_text())["recordings"]
     assert [len(entry.get("channels", ())) for entry in entries] == [2, 0]
 
