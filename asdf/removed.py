@@ -1,4 +1,4 @@
-"""Names that have left ASDF, one line each: what an old config or command gets to read.
+"""Names that have left ASDF, or are other frameworks', one line each: what users get to read.
 
 Configs with such a name are refused, unless it has the value that changed nothing. Network files
 and run folders that name one score as before; a setting that had a part in scoring is refused.
@@ -195,6 +195,48 @@ OPTIONS: dict[str, str] = {
 }
 """What to use instead of an option, by command and option: 'score --option'."""
 
+OTHERS: dict[str, str] = {
+    "compute_setup gpu_mode data_parallel_backend distributed_launch strategy multi_gpu ddp "
+    "num_gpus n_gpus ngpu gpus devices nprocs nproc_per_node num_processes world_size": (
+        "computing.processes=2, or torchrun --nproc_per_node=2 run.py CONFIG"
+    ),
+    "dist_backend distributed_backend ddp_backend": "computing.backend='nccl'",
+    "nnodes num_nodes num_machines node_rank": "torchrun --nnodes=2 ... run.py CONFIG, or srun",
+    "no_cuda use_cpu cpu device accelerator cuda": "computing.use_gpu=False for the CPU",
+    "gpu gpu_id device_ids cuda_device": "computing.gpu_ids=(0,)",
+    "num_workers dataloader_num_workers": "computing.network_dataloader_workers=8",
+    "fp16 bf16 half amp use_amp mixed_precision dtype": "computing.precision='bf16' or 'fp16'",
+    "torch_compile": "computing.compile=True",
+    "per_device_train_batch_size train_batch_size batch_size": "network.minibatch_size=16",
+    "per_device_eval_batch_size eval_batch_size": "network.eval_minibatch_size_factor=2",
+    "gradient_accumulation_steps accumulate_grad_batches accum_grad": (
+        "network.optimizer_step_interval=4"
+    ),
+    "learning_rate lr": "network.initial_learning_rate=1e-5, and front_end.learning_rate=1e-6",
+    "lr_scheduler_type lr_scheduler scheduler": "network.schedule='cosine'",
+    "warmup_ratio warmup_epochs warmup": "network.warmup_steps=500",
+    "optim": "network.optimizer='adamw'",
+    "max_grad_norm gradient_clip_val grad_clip": "network.gradient_clip_norm=1.0",
+    "num_train_epochs num_epochs n_epochs epochs": "network.max_epochs=20",
+    "logging_steps log_interval log_every_n_steps": "network.print_interval=10",
+    "eval_strategy evaluation_strategy eval_steps": "network.evaluation_interval_steps=500",
+    "save_strategy save_steps": "network.checkpoint_interval_steps=500",
+    "save_total_limit save_top_k": "network.keep_best_networks=3 network.keep_last_networks=1",
+    "load_best_model_at_end": "recipe.selected_epochs=('best',)",
+    "metric_for_best_model monitor": "network.validation_metric='eer'",
+    "early_stopping_patience patience": "network.early_stop_evaluations=10",
+    "freeze_feature_encoder freeze freeze_ssl": "front_end.frozen=True",
+    "model_name_or_path pretrained ssl_path": "front_end.weights='xlsr2_300m.pt'",
+    "resume_from_checkpoint resume": "network.resume_epoch='auto', which is the default",
+    "model_path ckpt_path": "network.initial_network='net.pt'",
+    "output_dir save_dir exp_dir default_root_dir": "paths.output_folder='FOLDER'",
+    "run_name exp_name comment": "paths.system_folder='NAME'",
+    "database_path data_dir data_path": "paths.database_folder='FOLDER'",
+    "report_to": "network.callbacks=('tensorboard',)",
+    "push_to_hub hub_model_id": "python -m asdf export NETWORK --push ORG/NAME",
+}
+"""What to write here instead of words of other frameworks' settings and options."""
+
 
 def setting_has_left(name: str) -> str:
     """Return the sentences about a setting; '' if it is not one that has left."""
@@ -213,3 +255,9 @@ def option_has_left(command: str, arguments: list[str]) -> str:
         if name in OPTIONS:
             return f"{name} has left ASDF. {OPTIONS[name]}"
     return ""
+
+
+def ours_for(word: str) -> str:
+    """Return what to write here instead of a word of other frameworks; '' if it is none."""
+    name = word.lstrip("-").replace("-", "_").lower()
+    return next((ours for words, ours in OTHERS.items() if name in words.split()), "")

@@ -16,7 +16,9 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
+from asdf.settings.catalogue import our_catalogue
 from asdf.settings.front_end_values import BUNDLE, RANDOM
+from asdf.settings.mistakes import COMMAND_LINE, Complaint, raise_all
 
 
 class _Answer(BaseException):
@@ -95,7 +97,7 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     """Read the arguments of `run.py CONFIG [CONFIG ...] [section.name=value ...]`.
 
     Raises:
-        UsageError: no config is given.
+        UsageError: no config is given, or there is no such option.
     """
     parser = argparse.ArgumentParser(
         prog="run.py",
@@ -125,7 +127,16 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     )
     # Added by `python -m torch.distributed.launch`, which sets LOCAL_RANK as well.
     parser.add_argument("--local-rank", "--local_rank", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_intermixed_args(arguments)
+    args, unknown = parser.parse_known_intermixed_args(arguments)
+    mistakes = []
+    for option in unknown:
+        if not option.startswith("-"):  # the value of such an option
+            continue
+        try:
+            our_catalogue().look_up(option.partition("=")[0])
+        except Complaint as complaint:
+            mistakes.append(complaint.at(COMMAND_LINE))
+    raise_all(mistakes)
     # The name of a config contains no equals sign, and an override always contains one.
     configs = [word for word in args.words if "=" not in word]
     overrides = [from_current_folder(word) for word in args.words if "=" in word]

@@ -8,6 +8,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, get_origin, get_type_hints
 
+from asdf.removed import ours_for
 from asdf.settings.mistakes import Complaint, shortened
 from asdf.settings.sections import Sections
 from asdf.text import closest
@@ -64,12 +65,19 @@ class Catalogue:
         """Return the setting with this full name.
 
         Raises:
-            Complaint: the setting does not exist; its advice names the nearest one.
+            Complaint: the setting does not exist; it says what is meant, or the nearest one.
         """
         if target in self.settings:
             return self.settings[target]
         section, _, name = target.rpartition(".")
-        if not section:
+        if ours_for(name):
+            raise Complaint(
+                f"'{shortened(target)}' is a word of other frameworks; write {ours_for(name)}"
+            )
+        if target.startswith("-"):
+            problem = f"there is no option '{shortened(target)}'; settings are without dashes"
+            name = name.lstrip("-").replace("-", "_")
+        elif not section:
             problem = f"'{shortened(target)}' has no section; write section.name"
         elif section not in self.sections:
             problem = f"there is no section '{shortened(section)}'"
@@ -79,9 +87,9 @@ class Catalogue:
         # Called only for the mistakes that a message shows: near names take long to find.
         def advise() -> str:
             near = self._nearest_setting(section, name)
-            return f"; the nearest is '{near}'" if near else f"; the sections are {listed}"
+            return f"; the nearest is '{near}'" if near else listed
 
-        listed = ", ".join(self.sections)
+        listed = "" if target.startswith("-") else f"; the sections are {', '.join(self.sections)}"
         raise Complaint(problem, advice=advise)
 
     def part(self, what: str) -> list[Known]:

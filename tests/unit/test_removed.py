@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from ast import literal_eval
+
 import pytest
 
 from asdf import removed
@@ -10,8 +13,9 @@ from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError
 from asdf.removed import Removed
 from asdf.settings import Settings
-from asdf.settings.catalogue import catalogue
+from asdf.settings.catalogue import catalogue, section_types
 from asdf.settings.mistakes import SettingsError
+from asdf.settings.value_checks import check_value
 from tests.unit.conftest import write_small_network
 
 
@@ -76,6 +80,39 @@ def test_commands_options_and_classes_that_have_left(left, tmp_path, capsys) -> 
     assert capsys.readouterr().err == "error: gone has left ASDF. evaluate does it.\n"
     assert main(["score", "--gone=3"]) == 2
     assert capsys.readouterr().err == "error: score --gone has left ASDF. Use --csv.\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "ours"),
+    [
+        ("fp16", "computing.precision='bf16' or 'fp16'"),
+        ("training_args.per_device_train_batch_size", "network.minibatch_size=16"),
+        ("network.learning_rate", "network.initial_learning_rate=1e-5"),
+        ("gpu_mode", "computing.processes=2, or torchrun"),
+        ("computing.num_gpus", "computing.processes=2, or torchrun"),
+        ("Compute_Setup", "computing.processes=2, or torchrun"),
+        ("hub.push_to_hub", "python -m asdf export NETWORK --push ORG/NAME"),
+    ],
+)
+def test_a_config_with_a_word_of_another_framework_is_told_ours(tmp_path, word, ours) -> None:
+    with pytest.raises(SettingsError) as error:
+        read(tmp_path, f"{word} = 2")
+    told = f":2: '{word}' is a word of other frameworks; write {ours}"
+    assert told in str(error.value)
+    assert "nearest" not in str(error.value)
+
+
+def test_words_of_other_frameworks_name_settings_that_take_the_value() -> None:
+    words = [word for several in removed.OTHERS for word in several.split()]
+    assert len(set(words)) == len(words)
+    assert not {f"{kind}.{word}" for kind in section_types() for word in words} & (
+        catalogue().keys() - {"front_end.learning_rate"}
+    )
+    for told in removed.OTHERS.values():
+        written = re.findall(r"(\w+\.\w+)=('[^']*'|\(.*\)|[\w.-]+)", told)
+        assert written or told.startswith(("torchrun", "python -m asdf")), told
+        for name, value in written:
+            check_value(catalogue()[name], literal_eval(value))
 
 
 def test_what_has_left_is_not_there() -> None:

@@ -32,15 +32,14 @@ def test_the_three_questions():
     assert parse("--explain", "a") == CommandLine(["a"], [], False, "", False)
 
 
-def test_no_config_and_an_unknown_option(capsys):
+def test_no_config_and_an_unknown_option():
     for words in ((), ("network.max_epochs=2",), ("--dry-run",)):
         with pytest.raises(
             UsageError, match=r"no config is given\. Use: run\.py CONFIG .*run\.py --list shows the"
         ):
             parse(*words)
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(UsageError, match="there is no option '--dryrun-please'; settings are"):
         parse("a", "--dryrun-please")
-    assert caught.value.code == 2 and "--dryrun-please" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -77,3 +76,33 @@ def test_help_is_80_columns_wide(capsys, monkeypatch):
     assert max(map(len, lines)) <= 80
     assert lines[0] == "usage: run.py CONFIG [CONFIG ...] [section.name=value ...]"
     assert lines[1] == "              [--list] [--explain [section.name]] [--dry-run]"
+
+
+def test_options_of_other_frameworks_are_told_ours_all_at_once():
+    with pytest.raises(UsageError) as error:
+        parse("net", "--fp16", "--gradient-checkpointing", "--per-device-train-batch-size", "16")
+    assert str(error.value).splitlines() == [
+        "3 mistakes in the settings:",
+        "  command line: '--fp16' is a word of other frameworks; write "
+        "computing.precision='bf16' or 'fp16'",
+        "  command line: there is no option '--gradient-checkpointing'; settings are without "
+        "dashes; the nearest is 'front_end.gradient_checkpointing'",
+        "  command line: '--per-device-train-batch-size' is a word of other frameworks; write "
+        "network.minibatch_size=16",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--compute_setup=auto", "write computing.processes=2, or torchrun --nproc_per_node=2"),
+        ("--dist-backend", "write computing.backend='nccl'"),
+        ("--push_to_hub", "write python -m asdf export NETWORK --push ORG/NAME"),
+        ("--network.max_steps=3", "without dashes; the nearest is 'network.max_steps'"),
+        ("--zzz", "there is no option '--zzz'"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_answered_with_a_setting(option, told):
+    with pytest.raises(UsageError) as error:
+        parse("net", option)
+    assert told in str(error.value)
