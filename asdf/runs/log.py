@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -104,6 +104,7 @@ def track(
     lines_every: int = 0,
     shown: bool = True,
     unit: str = "it",
+    size: Callable[[T], int] = lambda _: 1,
 ) -> Generator[T, None, None]:
     """Yield from `items` and show the progress.
 
@@ -111,6 +112,7 @@ def track(
         lines_every: Number of items between two log lines; 0 logs every 5 seconds in the first
             minute and every 30 seconds after it.
         shown: Whether progress is shown; False on processes other than the main one.
+        size: Function that returns how many an item counts for, such as `len` of a batch.
     """
     from tqdm import tqdm
 
@@ -128,9 +130,11 @@ def track(
         disable=not sys.stderr.isatty(),
         dynamic_ncols=True,
     ) as bar:
-        for done, item in enumerate(items, 1):
+        done = 0
+        for item in items:
             yield item
-            bar.update()
+            done += size(item)
+            bar.update(size(item))
             now = time.monotonic()
             if lines_every:
                 is_due = done % lines_every == 0

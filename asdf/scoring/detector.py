@@ -29,7 +29,7 @@ from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
 from asdf.scoring.columns import Request, make_columns
 from asdf.scoring.computing import check_process
-from asdf.scoring.hearing import NO_DETECTION, Hearing, track_windows
+from asdf.scoring.hearing import NO_DETECTION, Hearing
 from asdf.scoring.many import ManyRecordings
 from asdf.scoring.network_opening import OpenedNetwork, Options, open_network, restore
 from asdf.scoring.recordings import Recording, as_recording, as_waveform, check_rate
@@ -506,10 +506,10 @@ class Detector:
         window, hop = in_samples(window_s, hop_s, self.window_samples, self.sample_rate)
         named = self._take(recording, sample_rate)
         cut = cut_windows(named.read_in_blocks(window), window, hop)
-        windows = self._hearing.score_windows(cut, window, self.settings.sad)
+        count = 0
         if progress:
             count = count_windows(named.measure(NO_DETECTION).recording, window, hop)
-            windows = track_windows(windows, named, count)
+        windows = self._hearing.score_windows(cut, window, self.settings.sad, named, count)
         return [self._hearing.summary.describe_window(window) for window in windows]
 
     def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:

@@ -43,8 +43,9 @@ FindSpeech = Callable[[np.ndarray], bool]
 NO_DETECTION = SpeechActivity(mode="off")
 
 # Samples of windows in memory together: 64 MiB, enough for full batches, and independent of the
-# length of the recording.
+# length of the recording. On a CPU more samples take as long each, and the progress would wait.
 _HELD_SAMPLES = 2**24
+_HELD_ON_CPU = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,11 +246,9 @@ class Hearing:
             ]
         else:
             blocks = recording.read_in_blocks(length)
-        windows = self.score_windows(cut_windows(blocks, length, length), length, NO_DETECTION)
-        if shown_samples is not None:
-            count = count_windows(shown_samples, length, length)
-            windows = track_windows(windows, recording, count)
-        heard = list(windows)
+        count = 0 if shown_samples is None else count_windows(shown_samples, length, length)
+        cut = cut_windows(blocks, length, length)
+        heard = list(self.score_windows(cut, length, NO_DETECTION, recording, count))
         tally = tally_windows(heard)
         # Windows of joined speech have no known time in the recording.
         known = heard if total is None else []
@@ -285,7 +284,11 @@ class Hearing:
             blocks = [piece.waveform]
         else:
             blocks = recording.read_in_blocks(search.window)
-        known_at = {(window.start, window.end): window for window in known}
+        known_at = {
+            (window.start, window.end): window
+            for window in known
+            if window.end - window.start == search.window
+        }
         found = []
 
         def cut_unknown() -> Iterator[Cut]:
@@ -296,28 +299,48 @@ class Hearing:
                 else:
                     found.append(window)
 
-        unknown = self.score_windows(cut_unknown(), search.window, self.sad)
-        windows: Iterator[Window] = chain(unknown, found)
+        count = 0
         if shown:
-            windows = track_windows(windows, recording, -(-samples // search.hop))
-        return sorted(windows, key=lambda window: window.start)
+            count = count_windows(samples, search.window, search.hop)
+            count -= sum(start % search.hop == 0 for start, _ in known_at)
+        unknown = self.score_windows(cut_unknown(), search.window, self.sad, recording, count)
+        return sorted(chain(unknown, found), key=lambda window: window.start)
 
     def score_windows(
-        self, cut: Iterator[Cut], length: int, sad: SpeechActivity
+        self,
+        cut: Iterator[Cut],
+        length: int,
+        sad: SpeechActivity,
+        recording: Recording | None = None,
+        count: int = 0,
     ) -> Iterator[Window]:
         """Score windows of up to `length` samples, a few at a time.
 
         Memory holds a few windows at a time, for recordings of any length. `sad` is applied to each
         window by itself.
+
+        Args:
+            recording, count: Recording and number of its windows, to show the progress: a bar on a
+                terminal, else lines in the log; 0: nothing is shown.
         """
+        groups = self._score_groups(cut, length, sad)
+        if recording is not None and count:
+            what = f"scoring {printable(Path(recording.name).name)}"
+            groups = track(groups, count, what, unit="windows", size=len)
+        return chain.from_iterable(groups)
+
+    def _score_groups(
+        self, cut: Iterator[Cut], length: int, sad: SpeechActivity
+    ) -> Iterator[list[Window]]:
+        """Score windows that are computed together; see `score_windows`."""
         # Extras that follow time need the context around a window, see `OverTime`.
         wanted = [key for key in self.wanted if self.scorer.extras[key].hop is None]
-        together = max(1, _HELD_SAMPLES // length)
+        held = _HELD_ON_CPU if self.scorer.device.type == "cpu" else _HELD_SAMPLES
+        together = max(1, held // length)
         while group := list(islice(cut, together)):
             pieces = [self.make_piece(window, sad, self.find_speech) for window in group]
             outcomes = self.scorer.score_waveforms([piece.waveform for piece in pieces], wanted)
-            for piece, outcome in zip(pieces, outcomes, strict=True):
-                yield piece.scored(outcome)
+            yield [piece.scored(each) for piece, each in zip(pieces, outcomes, strict=True)]
 
     def cut(
         self, waveform: np.ndarray, whole: bool = True, window: tuple[float, float] | None = None
@@ -395,9 +418,3 @@ class Hearing:
             score = summary.describe_whole(tally, pieces.total, searched=searched)
         over_time = [summary.describe_window(window_of[piece]) for piece in pieces.over_time]
         return name_result(score, name), over_time
-
-
-def track_windows(windows: Iterator[Window], recording: Recording, count: int) -> Iterator[Window]:
-    """Show the progress through the windows: a bar on a terminal, else lines in the log."""
-    name = Path(recording.name).name
-    return track(windows, count, f"scoring {printable(name)}", unit="windows")

@@ -73,6 +73,7 @@ def test_a_detector_in_a_program_shows_no_progress_unless_requested(
     detector, long, capsys, caplog, monkeypatch
 ):
     monkeypatch.setattr("asdf.runs.log._FIRST_LINES_EVERY_S", 0.0)
+    monkeypatch.setattr("asdf.scoring.hearing._HELD_ON_CPU", MOST)
     caplog.set_level(logging.INFO, "asdf")
     monkeypatch.setattr(logging.getLogger("asdf"), "propagate", True)
     detector.score_whole(long)
@@ -83,6 +84,35 @@ def test_a_detector_in_a_program_shows_no_progress_unless_requested(
     assert [line.split(",")[0] for line in caplog.messages] == [
         "scoring long.wav: 1 of 3",
         "scoring long.wav: 2 of 3",
+    ]
+
+
+def test_progress_counts_what_is_computed(detector, network_file, tmp_path, caplog, monkeypatch):
+    """Windows are computed in groups: a group counts once all of it has a score."""
+    monkeypatch.setattr("asdf.runs.log._FIRST_LINES_EVERY_S", 0.0)
+    monkeypatch.setattr(logging.getLogger("asdf"), "propagate", True)
+    caplog.set_level(logging.INFO, "asdf")
+    path = tmp_path / "longer.wav"
+    soundfile.write(path, sound(90 * MOST), 16000)
+    (result,) = detector.score_many([path], whole=True, progress=True)
+    assert result.windows == 90
+    of_score = [line.split(",")[0] for line in caplog.messages]
+    together = 2**18 // MOST
+    assert of_score == [
+        f"scoring longer.wav: {done} of 90" for done in range(together, 90, together)
+    ]
+    caplog.clear()
+    # The search for parts takes the scores of the windows that it shares.
+    judging = asdf.Detector(network_file, "cpu", threshold=0.0)
+    list(judging.score_many([path], whole=True, progress=True))
+    assert [line.split(",")[0] for line in caplog.messages] == [
+        *of_score,
+        *(f"scoring longer.wav: {done} of 89" for done in range(together, 89, together)),
+    ]
+    caplog.clear()
+    detector.score_over_time(path, 0.5, 0.25, progress=True)
+    assert [line.split(",")[0] for line in caplog.messages] == [
+        f"scoring longer.wav: {done} of 179" for done in range(together, 179, together)
     ]
 
 
@@ -210,7 +240,7 @@ def test_windows_longer_than_what_is_heard_are_refused(detector, long):
 
 def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
     """Twenty blocks of windows: at no time are more than a few of them in memory."""
-    monkeypatch.setattr("asdf.scoring.hearing._HELD_SAMPLES", 2 * MOST)
+    monkeypatch.setattr("asdf.scoring.hearing._HELD_ON_CPU", 2 * MOST)
     monkeypatch.setattr("asdf.scoring.recordings._BLOCK_S", MOST / 16000)
     soundfile.write(tmp_path / "long.wav", sound(40 * MOST), 16000)
     alive, most = [], 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -253,17 +253,17 @@ class _Passes:
 
     def score(self, waveforms: Iterable[Floats], what: str, total: int = 2) -> Floats:
         """Return the raw scores of waveforms, in float64."""
-        scored = track(
-            self._scores(iter(waveforms)), total, what, shown=self._progress, unit="waveforms"
-        )
-        scores = list(scored)
+        groups = self._scores(iter(waveforms))
+        shown = self._progress
+        tracked = track(groups, total, what, shown=shown, unit="waveforms", size=len)
+        scores = list(chain.from_iterable(tracked))
         self.count += len(scores)
         return np.array(scores, np.float64)
 
-    def _scores(self, waveforms: Iterator[Floats]) -> Iterator[float]:
+    def _scores(self, waveforms: Iterator[Floats]) -> Iterator[list[float]]:
         together = min(_HELD_WAVEFORMS, max(1, _HELD_SAMPLES // self.cells.grid.samples))
         while group := list(islice(waveforms, together)):
-            yield from self.scorer.score_waveforms(group).scores.tolist()
+            yield self.scorer.score_waveforms(group).scores.tolist()
 
 
 def _each_cell(shape: tuple[int, int]) -> Iterator[Flags]:
