@@ -11,31 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from asdf.audio.recording_sources import Relation
+from asdf.audio.recording_sources import SILENCE, Relation
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech_check import MIN_S, has_speech
-
-SILENCE_DB = -80.0
-"""Samples that stay within this level of full scale are silence: 16 bits and their dither leave
-about -85 dB."""
 
 BLOCK_S = 4
 """Seconds of a recording that are compared at a time."""
 
-_SILENCE = 10 ** (SILENCE_DB / 20)
 # The mean of the channels has at least this part of their energy.
 _MEAN_ENERGY = 0.25
 _QUIET_DB = -40.0
 _CORRELATION = 0.9
-
-
-def is_silent(samples: np.ndarray) -> bool:
-    """Return whether (frames,) or (frames, channels) are digital silence, in each channel.
-
-    A constant offset of the converter is silence too.
-    """
-    swing = samples.max(axis=0).astype(np.float64) - samples.min(axis=0)
-    return bool(np.all(swing / 2 < _SILENCE))
 
 
 def compare_samples(samples: np.ndarray, rate: int, needs_speech: bool = True) -> Relation:
@@ -62,7 +48,7 @@ def compare(
         low = np.minimum(low, exact.min(axis=0))
         high = np.maximum(high, exact.max(axis=0))
     # As in `is_silent`.
-    sounds = np.flatnonzero((high - low) / 2 >= _SILENCE)
+    sounds = np.flatnonzero((high - low) / 2 >= SILENCE)
     if len(sounds) < 2 or not np.isfinite(products).all():
         return Relation(tuple(sounds.tolist()) or tuple(range(np.size(high))))
     means = sums / count

@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio.channels import compare_samples, is_silent
+from asdf.audio.channels import compare_samples
 from asdf.audio.ends import missing_end
 from asdf.audio.recording_sources import (
     AnySource,
     FileBytes,
     Relation,
+    is_silent,
     limits_of,
     open_file,
     recall,

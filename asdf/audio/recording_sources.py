@@ -13,6 +13,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal, NamedTuple
 
+import numpy as np
+
 from asdf import places
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
@@ -157,7 +159,23 @@ class FileBytes:
         return content
 
 
+SILENCE_DB = -80.0
+"""Samples that stay within this level of full scale are silence: 16 bits and their dither leave
+about -85 dB."""
+
+SILENCE = 10 ** (SILENCE_DB / 20)
+"""The same level as a part of full scale."""
+
 Kind = Literal["channel", "track"]
+
+
+def is_silent(samples: np.ndarray) -> bool:
+    """Return whether (frames,) or (frames, channels) are digital silence, in each channel.
+
+    A constant offset of the converter is silence too.
+    """
+    swing = samples.max(axis=0).astype(np.float64) - samples.min(axis=0)
+    return bool(np.all(swing / 2 < SILENCE))
 
 
 class Relation(NamedTuple):

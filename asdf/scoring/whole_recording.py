@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asdf.audio.channels import SILENCE_DB
+from asdf.audio.recording_sources import SILENCE_DB
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration, are_finite
@@ -35,6 +35,10 @@ from asdf.scoring.scorer import Outcome
 
 # -120 dB of full scale, below which is rounding.
 _LEAST_POWER = 1e-12
+
+# The field of a level, its name in a remark, and how far outside the range of the calibration set a
+# recording may lie: a small set has a narrow range.
+_LEVELS = (("level_dbfs", "level in dBFS", 1.0), ("offset", "constant offset", 0.001))
 
 
 class Sound(NamedTuple):
@@ -235,11 +239,11 @@ class Summary:
         if not isinstance(ranges, Mapping):
             return ""
         outside = []
-        for name, noun in (("level_dbfs", "level in dBFS"), ("offset", "constant offset")):
+        for name, noun, margin in _LEVELS:
             value, span = known.get(name), ranges.get(name, ())
             if value is None or not are_finite(span) or len(span) != 2:
                 continue
-            if not span[0] <= value <= span[1]:
+            if not span[0] - margin <= value <= span[1] + margin:
                 outside.append(f"{noun} {value:.3g} (there {span[0]:.3g} to {span[1]:.3g})")
         if not outside:
             return ""

@@ -112,6 +112,15 @@ def test_levels_and_offsets_outside_those_of_the_set_are_a_remark(folder):
             assert "outside the range of the calibration set: " in result.remark
             assert noun in result.remark
     assert "outside" not in detector.score(np.zeros(20000, np.float32), rate).remark
+    # A small set has a narrow range: 1 dB and 0.001 of full scale beyond it are no remark.
+    loudest, rate = soundfile.read(max(zip(results, names, strict=True), key=_level)[1])
+    for gain_db, offset, remarked in ((0.9, 0, False), (1.1, 0, True), (0, 5e-4, False)):
+        changed = loudest * 10 ** (gain_db / 20) + offset
+        assert ("outside" in detector.score(changed, rate).remark) == remarked
+
+
+def _level(scored):
+    return scored[0].level_dbfs
 
 
 @pytest.mark.parametrize(
