@@ -7,8 +7,8 @@ on its recordings, not its name: results on a set used for training or for choos
 always say so.
 
 The information is in NAME.scored.json next to a score file NAME.txt. All readers refuse a score
-file with another number of trials than stated there: a truncated file has another EER, and without
-a protocol nothing else would reveal it.
+file with another number of trials or another SHA-256 than stated there: a truncated file, or one
+with lines of another network, has another EER, and nothing else would reveal it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.runs.files import sha256_of
 from asdf.runs.streams import descriptor_of
 from asdf.text import AnyPath
 
@@ -314,20 +315,28 @@ def stated_trials(entry: dict[str, Any]) -> int | None:
     return trials if type(trials) is int and trials > 0 else None
 
 
-def check_trials(score_file: AnyPath, trials: int) -> None:
-    """Refuse a score file with another number of trials than is stated next to it.
+def check_unchanged(score_file: AnyPath, trials: int) -> None:
+    """Refuse a score file with other trials or lines than are stated next to it.
+
+    Files without a statement, as of other programs and of former versions, are accepted.
 
     Raises:
-        AsdfError: the numbers differ.
+        AsdfError: the number of trials or the SHA-256 differs.
     """
-    stated = stated_trials(read_entry(score_file))
-    if stated is None or stated == trials:
+    entry = read_entry(score_file)
+    name = entry_path(score_file).name
+    stated = stated_trials(entry)
+    digest = entry.get("sha256")
+    if stated is not None and stated != trials:
+        change = "was another file appended?" if trials > stated else "was it truncated by a copy?"
+        found = f"it has {trials:,} trials, but according to {name} next to it {stated:,} were"
+        found = f"{found} scored; {change}"
+    elif isinstance(digest, str) and digest != sha256_of(Path(score_file)):
+        found = f"its lines are not those that were scored: {name} next to it has another SHA-256;"
+        found = f"{found} were scores or labels edited, pasted or sorted?"
+    else:
         return
-    change = "was it truncated by a copy or an editor?"
-    if trials > stated:
-        change = "was another file appended?"
     raise AsdfError(
-        f"{score_file}: it has {trials:,} trials, but according to {entry_path(score_file).name} "
-        f"next to it {stated:,} were scored; {change} Copy it again or score the set again. If it "
-        f"was changed on purpose, give it another name, or remove {entry_path(score_file)}."
+        f"{score_file}: {found} Copy it again or score the set again. If it was changed on "
+        f"purpose, give it another name, or remove {entry_path(score_file)}."
     )

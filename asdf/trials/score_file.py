@@ -20,7 +20,7 @@ from asdf.arrays import AnyIntegers, Floats
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath, quoted_and_more, read_number
-from asdf.trials.how_scored import check_trials
+from asdf.trials.how_scored import check_unchanged
 from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, find_repeats, same_recording, values_at
 
@@ -145,15 +145,15 @@ class ScoreCollector:
         """Return all scores.
 
         Raises:
-            AsdfError: there is no trial, or another number than stated next to the file; a score is
-                not finite, an utterance is repeated, or a class is missing although `both_classes`
-                is set.
+            AsdfError: there is no trial; the trials or lines are not those stated next to the file;
+                a score is not finite, an utterance is repeated, or a class is missing although
+                `both_classes` is set.
         """
         if not self._ids:
             raise AsdfError(
                 f"{self._path}: no trials found. Was the scoring interrupted? Score the set again."
             )
-        check_trials(self._path, len(self._ids))
+        check_unchanged(self._path, len(self._ids))
         values = np.array(self._scores)
         self._refuse_not_finite(values)
         self._refuse_repeated()

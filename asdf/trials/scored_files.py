@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.evaluations import Evaluation, best_first
-from asdf.runs.files import write_text
+from asdf.runs.files import sha256_of, write_text
 from asdf.runs.layout import AVERAGE, Layout, corpus_of_file, layout_of_score_file
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
@@ -41,13 +42,18 @@ SharedSets = dict[str, dict[str, Any]]
 
 
 def write_how_scored(score_file: Path, scored: HowScored) -> None:
-    """Write `scored`, whose length is known, as NAME.scored.json next to a score file NAME.txt."""
+    """Write `scored`, whose length is known, as NAME.scored.json next to a score file NAME.txt.
+
+    The file is written before, since its SHA-256 is stated too.
+    """
     assert scored.length is not None
     entry = {**scored.length.record(), "precision": scored.precision}
     for name in _OPTIONAL:
         value = getattr(scored, name)
         if value is not None:
             entry[name] = value
+    with suppress(FileNotFoundError):
+        entry["sha256"] = sha256_of(score_file)
     write_text(entry_path(score_file), json.dumps(entry) + "\n")
 
 

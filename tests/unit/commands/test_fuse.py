@@ -1,6 +1,7 @@
 """`python -m asdf fuse`: what is shown, written and refused."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from asdf.__main__ import main
 from asdf.evaluation import read_scores, write_scores
 from asdf.metrics.fusion import fit_fusion
 from asdf.trials.how_scored import HowScored, ScoredLength
-from asdf.trials.scored_files import read_how_scored, write_how_scored
+from asdf.trials.scored_files import read_how_scored, remove_how_scored, write_how_scored
 from tests.unit.conftest import write_small_network
 
 LABELS = np.repeat([1, 0], [60, 90])
@@ -69,8 +70,7 @@ def test_the_same_command_gives_the_same_bytes(capsys, files):
 
 def test_the_order_of_lines_does_not_count(capsys, files):
     run(capsys, "a_dev.txt", "b_dev.txt", "--json", "1.json", "--replicates", 0)
-    lines = (files / "b_dev.txt").read_text().splitlines(keepends=True)
-    (files / "b_dev.txt").write_text("".join(reversed(lines)))
+    edit(files / "b_dev.txt", list.reverse)
     run(capsys, "a_dev.txt", "b_dev.txt", "--json", "2.json", "--replicates", 0)
     assert (files / "1.json").read_bytes() == (files / "2.json").read_bytes()
 
@@ -120,6 +120,8 @@ def edit(path, change):
     lines = path.read_text().splitlines(keepends=True)
     change(lines)
     path.write_text("".join(lines))
+    # It would say that the lines were changed.
+    remove_how_scored(path)
 
 
 def drop(lines):
@@ -225,6 +227,7 @@ def two_networks(tmp_path, monkeypatch, capsys):
     for name in "ab":
         scores = read_scores(f"{name}.txt")
         write_scores(f"{name}.txt", scores.ids, labels, scores.scores)
+        write_how_scored(Path(f"{name}.txt"), read_how_scored(Path(f"{name}.txt")))
     capsys.readouterr()
     return tmp_path
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from asdf.metrics.calibration import Calibration, calibrate
 from asdf.scoring.columns import Ratio
 from asdf.scoring.scored import Score, decide_verdict
 from asdf.tasks.fusion.gain import make_folds
+from asdf.trials.scored_files import read_how_scored, write_how_scored
 from tests.unit.conftest import write_small_network
 
 RNG = np.random.default_rng(5)
@@ -224,6 +226,11 @@ def test_a_copy_has_no_state_of_the_training(capsys, tmp_path, scores):
     assert gone < torch.load(path, weights_only=True).keys()
 
 
+def record_as_raw(path):
+    """Write the record of raw.txt next to a score file, with that file's own SHA-256."""
+    write_how_scored(Path(path), read_how_scored(Path("raw.txt")))
+
+
 @pytest.fixture
 def recorded(tmp_path, monkeypatch, capsys):
     """Twelve recordings with their list, scored by a network, and another network."""
@@ -248,7 +255,7 @@ def recorded(tmp_path, monkeypatch, capsys):
     raw = read_scores("raw.txt")
     labels = (raw.scores >= np.median(raw.scores)).astype(int)
     write_scores("scores.txt", raw.ids, labels, raw.scores)
-    shutil.copy("raw.scored.json", "scores.scored.json")
+    record_as_raw("scores.txt")
     return tmp_path
 
 
@@ -273,7 +280,7 @@ def test_scores_of_another_network_are_refused(capsys, recorded):
         assert "another network" in errors and "score the list again" in errors
         (recorded / "scores.scored.json").unlink(missing_ok=True)
     assert run(capsys, "net.pt", "scores.txt", "--out", "c.pt")[::2] == (0, "")
-    shutil.copy("raw.scored.json", "scores.scored.json")
+    record_as_raw("scores.txt")
     for path in recorded.glob("*.wav"):
         path.unlink()
     status, _, errors = run(capsys, "other.pt", "scores.txt")
@@ -298,29 +305,64 @@ def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
     assert status == 1 and "The signs are reversed" in errors
 
 
+def cut(lines):
+    del lines[-3:]
+
+
+def paste(lines):
+    """Replace a score, as a line of another network's file does."""
+    lines[1] = lines[1].replace(lines[1].split()[-1], "0.25")
+
+
+def relabel(lines):
+    name, label, score = lines[0].split()
+    lines[0] = f"{name} {1 - int(label)} {score}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (cut, "it has 9 trials, but according to scores.scored.json next to it 12 were scored"),
+        (paste, "its lines are not those that were scored: scores.scored.json next to it"),
+        (relabel, "its lines are not those that were scored: scores.scored.json next to it"),
+        (list.reverse, "were scores or labels edited, pasted or sorted?"),
+    ],
+)
 @pytest.mark.parametrize("command", ["calibrate", "evaluate", "fuse", "compare"])
-def test_a_score_file_that_was_cut_is_refused(capsys, recorded, command):
+def test_a_score_file_with_other_lines_is_refused(capsys, recorded, command, change, message):
     for name in ("scores.txt", "scores.scored.json"):
         for run_folder in ("a", "b"):
             copy = recorded / run_folder / "scores" / "epoch.1" / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(name, copy)
-    for path in (recorded / "scores.txt", recorded / "b" / "scores" / "epoch.1" / "scores.txt"):
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(lines[:-3]))
     words = {
-        "calibrate": ["net.pt", "scores.txt"],
+        "calibrate": ["net.pt", "scores.txt", "--output", "cal.pt"],
         "evaluate": ["scores.txt"],
         "fuse": ["scores.txt", "raw.txt"],
         "compare": ["a", "b"],
     }[command]
+    changed = [recorded / "scores.txt", recorded / "b" / "scores" / "epoch.1" / "scores.txt"]
+    for path in changed:
+        lines = path.read_text().splitlines(keepends=True)
+        change(lines)
+        path.write_text("".join(lines))
     assert main([command, *words]) == 1
-    errors = capsys.readouterr().err
-    assert (
-        "scores.txt: it has 9 trials, but according to scores.scored.json next to it 12 were"
-        in errors
-    )
-    assert "was it truncated" in errors
+    assert message in capsys.readouterr().err
+
+
+def test_a_record_of_a_former_version_states_no_digest(capsys, recorded):
+    """Nor does a file of another program: both are read as before."""
+    path = recorded / "scores.scored.json"
+    lines = (recorded / "scores.txt").read_text().splitlines(keepends=True)
+    paste(lines)
+    (recorded / "scores.txt").write_text("".join(lines))
+    assert main(["evaluate", "scores.txt", "--replicates", "0"]) == 1
+    entry = json.loads(path.read_text())
+    del entry["sha256"]
+    path.write_text(json.dumps(entry))
+    assert main(["evaluate", "scores.txt", "--replicates", "0"]) == 0
+    path.unlink()
+    assert main(["evaluate", "scores.txt", "--replicates", "0"]) == 0
 
 
 def write_protocol(path, rows):
