@@ -185,8 +185,8 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def from_here(path: Path) -> str:
-    """Return ", which is relative to FOLDER" for a path that is relative to the working folder."""
-    return "" if path.is_absolute() else f", which is relative to {Path.cwd()}"
+    """Return " in FOLDER", the working folder, for a path that is relative to it."""
+    return "" if path.is_absolute() else f" in {Path.cwd()}"
 
 
 def is_address(name: str) -> bool:

@@ -124,8 +124,8 @@ class DescribedNetwork:
         folder = self.folder
         if folder is not None and not folder.is_dir():
             raise UsageError(
-                f"there is no folder {folder} for the module of the network's class"
-                f"{from_here(folder)}. Check the path."
+                f"there is no folder {folder}{from_here(folder)} for the module of the network's "
+                "class. Check the path."
             )
         settings = self.settings
         front_ends = named_classes(FRONT_END_SETTING, settings.front_end.front_end_class)

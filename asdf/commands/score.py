@@ -51,6 +51,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -71,7 +72,9 @@ from asdf.commands.score_options import (
     without_division,
 )
 from asdf.errors import AsdfError, UsageError
+from asdf.hub import find_published, parse_name
 from asdf.runs.streams import show_error
+from asdf.shipped import is_shipped
 from asdf.text import PROGRAM, count_of
 
 if TYPE_CHECKING:
@@ -107,6 +110,8 @@ def main(arguments: list[str]) -> int:
     if args.slurm is not None:
         _submit(args, arguments, sbatch_options)
         return 0
+    if parse_name(args.network) is None and not is_shipped(args.network):
+        find_published(Path(args.network))
     if sys.stderr.isatty():
         # Shown before slow imports: torch takes seconds.
         show("loading the network ...", sys.stderr)

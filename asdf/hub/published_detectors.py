@@ -17,16 +17,17 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.hub.hub_detectors import (
     KnownDetector,
     PublishedEer,
     classifier_detectors,
     df_arena_detectors,
 )
-from asdf.hub.hub_names import PREFIX, HubName
+from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName
 from asdf.runs.files import sha256_of
-from asdf.text import did_you_mean
+from asdf.shipped import SMALL
+from asdf.text import did_you_mean, from_here
 
 NOT_STATED = "not stated"
 """Text in the table for training sets that no source states."""
@@ -324,9 +325,10 @@ def find_published(named: Path) -> HubName | Path | None:
 
     Returns:
         Its repository on the hub; or the file with its weights in the current folder, which is
-        verified if its SHA-256 is known; None if `named` exists, or is not such a name.
+        verified if its SHA-256 is known; None if `named` exists.
 
     Raises:
+        UsageError: it is neither a path nor such a name.
         AsdfError: that file is missing, or another one; the message gives its location, and the
             command.
     """
@@ -336,7 +338,17 @@ def find_published(named: Path) -> HubName | Path | None:
     for detector in known_detectors():
         if wanted == detector.short_name.lower():
             return HubName(detector.name) if detector.on_hub else _local_weights(detector)
-    return None
+    files = [path.name for path in named.parent.glob("*") if path.suffix in SUFFIXES]
+    problem = f"there is no file {named}{from_here(named)}"
+    if len(named.parts) > 1:
+        raise UsageError(f"{problem}.{did_you_mean(named.name, files)} Check the path.")
+    names = [SMALL, *(detector.short_name for detector in known_detectors())]
+    # Of a family, the beginning of its names is what people remember.
+    family = [name for name in names if name.lower().startswith(wanted)]
+    near = f" Did you mean '{family[0]}'?" if family else did_you_mean(wanted, [*files, *names])
+    raise UsageError(
+        f"{problem}, and no detector of that name.{near} `python -m asdf detectors` lists them."
+    )
 
 
 def _local_weights(detector: KnownDetector) -> Path:

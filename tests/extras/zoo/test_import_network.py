@@ -395,7 +395,7 @@ def test_mistakes_on_the_command_line(reference, run, tmp_path):
     assert status == 2 and "exists already and is not overwritten" in errors
     assert (tmp_path / "net.pt").read_text() == "mine"
     status, _, errors = run("import", tmp_path / "gone.pth", tmp_path / "other.pt")
-    assert status == 1 and "there is no such file" in errors
+    assert status == 2 and f"there is no file {tmp_path / 'gone.pth'}. " in errors
 
 
 class Malicious:

@@ -160,6 +160,7 @@ def test_a_list_of_many_trials_is_not_many_lines_on_standard_error(folder, score
 def test_a_long_recording_is_seen_to_go_on(folder, score, monkeypatch):
     """In a pipe or a job's log too, where there is no bar; standard output holds results alone."""
     monkeypatch.setattr("asdf.runs.log._FIRST_LINES_EVERY_S", 0.0)
+    monkeypatch.setattr("asdf.scoring.hearing._HELD_ON_CPU", 8000)
     soundfile.write(folder / "long.wav", sound(5 * 16000), 16000)
     status, lines, errors = score(folder / "long.wav")
     assert (status, len(lines)) == (0, 1) and lines[0].startswith(str(folder / "long.wav"))
@@ -169,6 +170,23 @@ def test_a_long_recording_is_seen_to_go_on(folder, score, monkeypatch):
     assert status == 0 and "scoring d.ogg: 1 of 2, " in errors
     status, lines, errors = score(folder / "a.wav", folder / "long.wav")
     assert status == 0 and "scoring: 1 of 2, " in errors
+
+
+def test_a_network_that_is_missing_is_named_before_slow_imports(folder):
+    code = (
+        "import sys; from asdf.commands import score\n"
+        "try: score.main(['xls-r', 'recordings'])\n"
+        "except Exception as error: print(error)\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    words, torch_is_there = done.stdout.splitlines()
+    assert words.startswith(
+        f"there is no file xls-r in {folder}, and no detector of that name. Did"
+    )
+    assert torch_is_there == "False"
 
 
 def test_a_threshold_gives_verdicts(folder, score, network):

@@ -96,7 +96,7 @@ def test_only_a_relative_path_is_said_to_be_relative(tree, monkeypatch):
     monkeypatch.chdir(tree)
     with pytest.raises(UsageError) as relative:
         find_recordings(["x.wav"])
-    assert str(relative.value) == f"there is no file or folder x.wav, which is relative to {tree}."
+    assert str(relative.value) == f"there is no file or folder x.wav in {tree}."
     with pytest.raises(UsageError) as absolute:
         find_recordings([str(tree / "x.wav")])
     assert str(absolute.value) == f"there is no file or folder {tree / 'x.wav'}."

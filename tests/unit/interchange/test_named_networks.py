@@ -12,7 +12,7 @@ import torch
 import asdf
 from asdf.__main__ import main
 from asdf.checkpoint.network_reading import read_network_file
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
 from asdf.extras.zoo.layouts.importing import import_detector
 from asdf.extras.zoo.layouts.published import aasist_state, published_state
@@ -137,9 +137,27 @@ def test_what_is_no_detector_is_named(hub, tmp_path):
 def test_a_path_that_is_missing_is_no_name_of_the_hub(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "networks").mkdir()
-    for missing in ("networks/epoch", "networks/epoch.7.pt", "net.pt"):
-        with pytest.raises(AsdfError, match="there is no such file"):
+    (tmp_path / "networks" / "epoch.07.pt").touch()
+    (tmp_path / "mine.safetensors").touch()
+    nearest = {
+        "networks/epoch.7.pt": "epoch.07.pt",
+        "mine.safetensor": "mine.safetensors",
+        "smal": "small",
+        "xls-r": "xls-r-1b-anti-deepfake",
+        "AASIST-LL": "AASIST-L",
+        "df_arena_500M": "DF_Arena_500M_V_1",
+    }
+    for missing in (*nearest, "nothing-like-it", "networks/none", "gone/net.pt"):
+        with pytest.raises(UsageError) as refused:
             asdf.Detector(missing)
+        words = str(refused.value)
+        assert words.startswith(f"there is no file {missing} in {tmp_path}")
+        assert ("and no detector of that name." in words) == ("/" not in missing)
+        near = nearest.get(missing)
+        assert ("Did you mean" in words) == (near is not None)
+        assert near is None or f" Did you mean '{near}'? " in words
+    with pytest.raises(UsageError, match=rf"there is no file {tmp_path}/net.pt\. Check the path"):
+        asdf.Detector(tmp_path / "net.pt")
 
 
 def test_the_folder_of_a_run_is_its_best_network(tmp_path):
