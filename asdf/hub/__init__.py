@@ -30,16 +30,15 @@ if TYPE_CHECKING:
         df_arena_detectors,
     )
     from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName, hub_name, parse_name
+    from asdf.hub.library import explained
     from asdf.hub.published_detectors import find_published, known_detectors
     from asdf.hub.repositories import (
         Contents,
-        Downloaded,
+        Dataset,
         Pushed,
-        download_dataset,
         download_folder,
         download_into,
         download_network,
-        locate_shard,
         look_up,
         name_of,
         parse_dataset,

@@ -91,7 +91,7 @@ ELSEWHERE = {
     "python -m asdf export net.pt --format transformers": "tests/unit/interchange",
     "python -m asdf corpora decro": "no network; tests/unit/corpora/test_downloading.py",
     "python run.py train-ssl-aasist \"recipe.evaluation_sets=('hub:": "no network; "
-    "tests/unit/hub/test_datasets.py",
+    "tests/extras/stores/test_hub_sets.py",
     "python -m asdf import classifier/": "no transformers' folder here; "
     "tests/extras/zoo/test_classifiers.py",
     "python -m asdf score folder/": "no transformers' folder here; tests/unit/interchange",

@@ -22,8 +22,8 @@ from asdf.corpora import KnownCorpus, Reading, first_there, is_there, join_name,
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.stores.archives import find_folder
 from asdf.extras.stores.parquet import ParquetArchive, ParquetTable, open_table
+from asdf.extras.stores.sets.hub_sets import download_dataset, locate_shard
 from asdf.facts import Published
-from asdf.hub import download_dataset, locate_shard
 from asdf.text import shorten
 from asdf.trials.label_files import LABEL_NAMES
 from asdf.trials.label_words import Columns, are_labels, meaning_of, plain_word
