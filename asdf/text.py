@@ -175,9 +175,7 @@ def closest(name: str, known: Iterable[str]) -> str:
     """Return the known name closest to `name`, ignoring case; '' if none is close."""
     if len(name) > _MAX_COMPARED_LENGTH:
         return ""
-    spelled = {}
-    for candidate in islice(known, _MAX_COMPARED):
-        spelled[candidate.lower()] = candidate
+    spelled = {candidate.lower(): candidate for candidate in islice(known, _MAX_COMPARED)}
     matches = get_close_matches(name.lower(), spelled, n=1)
     if not matches:
         return ""

@@ -126,9 +126,7 @@ class Unboosted:
         return tensors
 
     def _with_each_tensor(self, change: Callable[[Tensor], Tensor]) -> Unboosted:
-        changed = {}
-        for name, tensor in self._tensors().items():
-            changed[name] = change(tensor)
+        changed = {name: change(tensor) for name, tensor in self._tensors().items()}
         return replace(self, **changed)  # type: ignore[arg-type]
 
 
@@ -161,9 +159,7 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
         arrays |= _join_impulses(isd, waveforms_BT.shape[1], settings.g_sd)
     if ssi:
         arrays |= _join_stationary(ssi, settings)
-    tensors = {}
-    for name, array in arrays.items():
-        tensors[name] = torch.from_numpy(array)
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return Unboosted(
         waveforms_BT,
         torch.tensor(rows, dtype=torch.int64),

@@ -38,7 +38,7 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
-from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_json
 from asdf.tables.table import Column
 from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import aligned, p_value_text

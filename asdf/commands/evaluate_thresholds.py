@@ -22,8 +22,7 @@ from asdf.metrics.results import joined_columns
 from asdf.metrics.summary import known_columns
 from asdf.metrics.thresholds import choose_threshold, score_threshold
 from asdf.runs.streams import show_error
-from asdf.tables.plain_json import as_json
-from asdf.tables.plain_text import as_lines
+from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Columns, Table, Value, counts, each, rate
 from asdf.text import as_facts, read_number
 from asdf.trials.formats import BETWEEN

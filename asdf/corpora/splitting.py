@@ -72,9 +72,7 @@ def split_trials(
     groups = _groups(trials)
     attacks = trials.columns.get("attack") or [""] * len(trials)
     strata: list[_Stratum] = list(zip(trials.labels.tolist(), attacks, strict=True))
-    lists = []
-    for name, share in shares.items():
-        lists.append(_List(name, share, Counter(strata)))
+    lists = [_List(name, share, Counter(strata)) for name, share in shares.items()]
     rng = generator(seed, "lists")
     order = rng.permutation(len(groups)).tolist()
     # Shuffled, then sorted by size: the stable sort keeps equal sizes in random order.

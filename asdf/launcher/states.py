@@ -273,9 +273,7 @@ class Table:
             by_interest = sorted(jobs, key=lambda job: _BY_INTEREST.index(job.state))
             shown = by_interest[: max_rows - 1]
         width = max(len(job.label) for job in jobs)
-        texts = []
-        for job in shown:
-            texts.append(f"{job.label:<{width}}  {job.state:<7}  {_detail(job)}".rstrip())
+        texts = [f"{job.label:<{width}}  {job.state:<7}  {_detail(job)}".rstrip() for job in shown]
         if not fits:
             texts.append(_counts(jobs))
         # A longer line would wrap, and moving up would be one line short.
@@ -365,10 +363,7 @@ def _detail(job: Job) -> str:
 def _counts(jobs: Sequence[Job]) -> str:
     """Return the number of jobs in each state, the finished ones first."""
     counts = Counter(job.state for job in jobs)
-    words = []
-    for state in reversed(_BY_INTEREST):
-        if counts[state]:
-            words.append(f"{counts[state]} {state}")
+    words = [f"{counts[state]} {state}" for state in reversed(_BY_INTEREST) if counts[state]]
     return f"{len(jobs)} runs: {', '.join(words)}"
 
 
@@ -388,8 +383,6 @@ def _value_lines(
         by_network.setdefault((config, network), {})[name] = value
     rows = [["config", "epoch", *sets]]
     for (config, network), numbers in by_network.items():
-        cells = []
-        for name in sets:
-            cells.append(f"{numbers[name]:.{digits}f}" if name in numbers else "-")
+        cells = [f"{numbers[name]:.{digits}f}" if name in numbers else "-" for name in sets]
         rows.append([config, network, *cells])
     return [title, *aligned(rows, right=range(2, len(rows[0])))]

@@ -15,8 +15,7 @@ from typing import Any
 from asdf.metrics.results import Result
 from asdf.runs.files import write_text
 from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
-from asdf.tables.plain_json import as_json
-from asdf.tables.plain_text import as_lines
+from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, counts, each, rate, texts
 from asdf.text import AnyPath
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, role_notes

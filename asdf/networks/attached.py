@@ -62,10 +62,9 @@ def attach(network: nn.Module, name: str, part: Attached, what: str) -> None:
 
 def parts_of(network: nn.Module) -> list[Attached]:
     """Return the parts of `network` in the order of their computation, the loss first."""
-    parts = {}
-    for name, module in network.named_children():
-        if isinstance(module, Attached):
-            parts[name] = module
+    parts = {
+        name: module for name, module in network.named_children() if isinstance(module, Attached)
+    }
     return [parts[name] for name in sorted(parts, key=lambda name: (name != TRAINED_LOSS, name))]
 
 

@@ -16,7 +16,7 @@ from asdf.arrays import Floats
 from asdf.report.courses import TrainingCourse, hidden_names, training_courses
 from asdf.report.curves import Histogram, ThinnedCurve, det_range, probit
 from asdf.report.gathering import Gathered, Measurement
-from asdf.tables.panels import Axis, Line, Panel, Upright, nice_ticks
+from asdf.tables.panels import Axis, Line, Panel, Upright, bars, nice_ticks
 
 # CSS class of plots that stand side by side.
 _SIDE_BY_SIDE = "canvas many"
@@ -210,12 +210,7 @@ def histogram_panel(
         # A class without trials has proportions of 0.
         shares = 100 * np.asarray(numbers) / (sum(numbers) or 1)
         top = max(top, float(shares.max()))
-        # Corners of the bars, starting and ending on the axis.
-        corners = np.stack([np.repeat(edges, 2), [0, *np.repeat(shares, 2), 0]], axis=1)
-        index = 1 if lines else 0
-        # The outline is drawn last, so that the area does not cover it.
-        for is_area in (True, False):
-            lines.append(Line(corners.ravel().tolist(), index, choice=choice, is_area=is_area))
+        lines += bars(edges, shares, 1 if lines else 0, choice)
     top = 1.06 * top
     uprights = []
     words = ""

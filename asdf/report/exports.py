@@ -20,9 +20,8 @@ from asdf.metrics.summary import Summary, Tandem
 from asdf.report.paper_tables import to_latex
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
 from asdf.tables.booktabs import as_latex
-from asdf.tables.comma_separated import as_csv
 from asdf.tables.labels import labels_of
-from asdf.tables.plain_json import as_json, bounds_records
+from asdf.tables.plain_text import as_csv, as_json, bounds_records
 from asdf.tables.table import Columns, Table, Value, counts, each
 from asdf.tasks.studies.configurations import Configuration, group_runs, recorded_seed
 from asdf.tasks.studies.over_seeds import spread_of

@@ -53,10 +53,9 @@ class Catalogue:
         if not declared:
             return self
         # A class of the same section, named in a higher layer, may have other settings.
-        settings = {}
-        for name, known in self.settings.items():
-            if known.section not in declared:
-                settings[name] = known
+        settings = {
+            name: known for name, known in self.settings.items() if known.section not in declared
+        }
         for section, kind in declared.items():
             settings |= settings_of(section, kind)
         return Catalogue({**self.sections, **declared}, settings)

@@ -10,7 +10,7 @@ page/plots.html writes the SVG, asdf.report.plots.figures draws with matplotlib.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -63,6 +63,11 @@ class Axis:
         return min(max(value, self.low), self.high)
 
 
+def words_at(words: Mapping[float, str]) -> Callable[[float, float], str]:
+    """Return the tooltips of marks, given by their values of x."""
+    return lambda x, y: words[x]
+
+
 @dataclass(frozen=True)
 class Line:
     """A line, or the marks of single points.
@@ -107,6 +112,13 @@ class Line:
     def mark(self) -> str:
         """The outline of its marks, around the origin."""
         return _MARKS[self.index % len(_MARKS)]
+
+
+def bars(edges: Floats, heights: Floats, index: int, choice: str | None = None) -> list[Line]:
+    """Return bars as an area and, above it, their outline, both from and to the axis."""
+    corners = np.stack([np.repeat(edges, 2), [0, *np.repeat(heights, 2), 0]], axis=1)
+    points = corners.ravel().tolist()
+    return [Line(points, index, choice=choice, is_area=is_area) for is_area in (True, False)]
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,15 @@
-"""Tables as aligned text, split into blocks of columns of at most 80 characters."""
+"""Results as plain text: aligned tables, and CSV and JSON with all digits for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from asdf.tables.table import Column, Table, Value
-from asdf.text import aligned
+from asdf.tables.table import Bounds, Column, Table, Value
+from asdf.text import aligned, csv_text
 
 BEST = "*"
 """Mark of a value that a test says to be the best."""
@@ -15,7 +19,7 @@ _GAP = 2
 
 
 def as_text(table: Table) -> list[str]:
-    """Return blocks of lines, each of which begins with the row names."""
+    """Return blocks of at most 80 characters, each of which begins with the row names."""
     names = _names(table)
     columns = [cells for _, cells in _columns(table)]
     widths = [_GAP + max(map(len, column)) for column in columns]
@@ -92,3 +96,45 @@ def group_columns(widths: Sequence[float], room: float) -> list[list[int]]:
         groups[-1].append(index)
         left -= width
     return groups
+
+
+def as_csv(
+    keys: Sequence[str], records: Iterable[Mapping[str, Any]], *, has_head: bool = True
+) -> str:
+    """Return a row for each record; a missing key or a value of None gives an empty cell.
+
+    Args:
+        keys: Keys of the columns, in order.
+        has_head: Whether the first row holds the keys.
+    """
+    text = io.StringIO()
+    # By default csv ends lines with \r\n, unlike all other files here.
+    writer = csv.DictWriter(text, keys, lineterminator="\n")
+    if has_head:
+        writer.writeheader()
+    for record in records:
+        # Names come from files and must not be read as formulas.
+        row = {key: csv_text(v) if isinstance(v, str) else v for key, v in record.items()}
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def as_json(records: Any, *, indent: int = 2) -> str:
+    """Return records of plain values as the text of a JSON file."""
+    # Names stay readable, since the file is UTF-8.
+    return json.dumps(records, indent=indent, ensure_ascii=False) + "\n"
+
+
+def bounds_record(interval: Bounds | None) -> dict[str, float] | None:
+    """Return the bounds of an interval, with the number of groups if groups were resampled."""
+    if interval is None:
+        return None
+    # `Bounds` are any interval, and may have no groups.
+    groups = getattr(interval, "groups", None)
+    record = {"low": interval.low, "high": interval.high}
+    return record if groups is None else {**record, "groups": groups}
+
+
+def bounds_records(intervals: Mapping[str, Bounds]) -> dict[str, dict[str, float] | None] | None:
+    """Return the bounds of intervals by metric; None without intervals."""
+    return {name: bounds_record(known) for name, known in intervals.items()} or None

@@ -134,9 +134,7 @@ class FrequencyMask(Part):
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
         """Stop the drawn bands of `clip` (T,) float32: (T,) float32."""
-        filters = []
-        for _ in range(self.count):
-            filters.append(band_stop(*self.draw(rng), self.rate))
+        filters = [band_stop(*self.draw(rng), self.rate) for _ in range(self.count)]
         return filter_clip(clip, filters)
 
     def draw(self, rng: Generator) -> Band:

@@ -38,9 +38,7 @@ def smooth(track: Array, width: int) -> Array:
     end = np.repeat(track[-1:], after, 0)
     padded = np.concatenate([start, track, end])
     columns = padded.reshape(len(padded), -1).T
-    averaged = []
-    for column in columns:
-        averaged.append(np.convolve(column, weights, mode="valid"))
+    averaged = [np.convolve(column, weights, mode="valid") for column in columns]
     return np.stack(averaged, axis=1).reshape(track.shape)
 
 

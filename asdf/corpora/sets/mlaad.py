@@ -315,9 +315,7 @@ def _find_missing(tree: Tree, ids: list[str]) -> list[str]:
         path = f"{book}/metadata.csv"
         if not is_there(tree, path):
             continue
-        named = set()
-        for _, line in tree.lines(path):
-            named.add(line.split("|")[0].strip().removesuffix(".wav"))
+        named = {line.split("|")[0].strip().removesuffix(".wav") for _, line in tree.lines(path)}
         # Not vice versa: a recording without a transcript is a trial like any other.
         missing = named - existing
         if missing:

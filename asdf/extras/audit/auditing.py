@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from asdf.arrays import Flags, Floats, Indices
+from asdf.arrays import Flags, Floats
 from asdf.errors import AsdfError
 from asdf.extras.audit.detectors import (
     TIE,
@@ -255,12 +255,14 @@ def _test_features(
             is_shortcut = separations[key].eer.value < options.limit and p_value < SIGNIFICANT
             feature = column_feature(key)
             results.append(Result(feature, separations[key], p_value, is_shortcut, columns[key]))
-    heard = {}
-    for key, values in columns.items():
-        if column_feature(key).is_heard and not column_feature(key).by_recording:
-            heard[key] = values
-    if options.joint and heard and _leaves_both_classes(labels, by_speaker):
+    features = {key: column_feature(key) for key in columns}
+    alike = [key for key, known in features.items() if known.is_heard and not known.by_recording]
+    rests = [labels[by_speaker != fold] for fold in range(int(by_speaker.max()) + 1)]
+    # Nothing can be learnt where both classes do not remain, whichever fold is left out.
+    is_learnt = all(rest.any() and not rest.all() for rest in rests)
+    if options.joint and alike and is_learnt:
         options.progress("all features together")
+        heard = {key: columns[key] for key in alike}
         scores = score_all_together(heard, labels, by_speaker)
         separation = separate(scores, labels, speakers, options.replicates)
         # Permutations would be too slow: the interval decides, which is conservative.
@@ -269,39 +271,33 @@ def _test_features(
     return results
 
 
-def _leaves_both_classes(labels: Flags, folds: Indices) -> bool:
-    """Whether both classes remain, whichever fold is left out."""
-    rests = [labels[folds != fold] for fold in range(int(folds.max()) + 1)]
-    return all(rest.any() and not rest.all() for rest in rests)
+def _groups(members: Mapping[str, Sequence[str]]) -> list[Group]:
+    """Return the findings that have members, by their titles."""
+    return [Group(title, _ADVICE[title], found) for title, found in members.items() if found]
 
 
 def _bad_files(rows: Sequence[Row]) -> list[Group]:
     """Find recordings that cannot be read, are silent or very short."""
-    damaged = "recordings that cannot be read"
-    poor = "recordings that are silent or very short"
-    advice = {
-        damaged: "Make them again, or remove them from the list.",
-        poor: "Remove them from the list: nobody can judge them.",
-    }
-    members: dict[str, list[str]] = {damaged: [], poor: []}
+    members: dict[str, list[str]] = {_DAMAGED: [], _POOR: []}
     for row in rows:
         if row.measured.problem:
-            title = poor if row.measured.is_read else damaged
+            title = _POOR if row.measured.is_read else _DAMAGED
             members[title].append(f"{row.id}: {row.measured.problem}")
-    return [Group(title, advice[title], found) for title, found in members.items() if found]
+    return _groups(members)
 
 
-_COPIES = {
-    "pairs of one recording under both labels": (
-        "One of the labels is wrong, or the spoof is a copy of the genuine recording: then keep "
-        "the two in one split."
-    ),
-    "pairs of one recording in two splits": (
-        "Remove them from one of the splits: a test on training recordings is not a test."
-    ),
-    "pairs of one recording under two names": (
-        "Remove the copies from the list: they count several times."
-    ),
+_DAMAGED = "recordings that cannot be read"
+_POOR = "recordings that are silent or very short"
+_BOTH_LABELS = "pairs of one recording under both labels"
+_TWO_SPLITS = "pairs of one recording in two splits"
+_TWO_NAMES = "pairs of one recording under two names"
+_ADVICE = {
+    _DAMAGED: "Make them again, or remove them from the list.",
+    _POOR: "Remove them from the list: nobody can judge them.",
+    _BOTH_LABELS: "One of the labels is wrong, or the spoof is a copy of the genuine recording: "
+    "then keep the two in one split.",
+    _TWO_SPLITS: "Remove them from one of the splits: a test on training recordings is not a test.",
+    _TWO_NAMES: "Remove the copies from the list: they count several times.",
 }
 
 
@@ -315,19 +311,17 @@ def _copies(rows: Sequence[Row]) -> list[Group]:
         # Neighbours alone: of n equal recordings, n - 1 pairs say as much as all.
         exact.update(pairwise(indices))
     alike = set(same_recordings(each(rows, "measured.fingerprint")))
-    both, across, within = _COPIES
-    members: dict[str, list[str]] = {title: [] for title in _COPIES}
+    members: dict[str, list[str]] = {_BOTH_LABELS: [], _TWO_SPLITS: [], _TWO_NAMES: []}
     for pair in sorted(exact | alike):
         first, second = rows[pair[0]], rows[pair[1]]
-        title = within
+        title = _TWO_NAMES
         if first.label != second.label:
-            title = both
+            title = _BOTH_LABELS
         elif first.split != second.split:
-            title = across
+            title = _TWO_SPLITS
         kind = "the same samples" if pair in exact else "the same sound"
-        text = f"{first.split}: {first.id} and {second.split}: {second.id}: {kind}"
-        members[title].append(text)
-    return [Group(title, _COPIES[title], found) for title, found in members.items() if found]
+        members[title].append(f"{first.split}: {first.id} and {second.split}: {second.id}: {kind}")
+    return _groups(members)
 
 
 def _shared_by_splits(lists: Sequence[TrialList]) -> list[Group]:
@@ -357,10 +351,8 @@ def _attacks_of_one_language(rows: Sequence[Row]) -> list[Group]:
     for row in rows:
         if row.label == 0 and row.columns.get("attack") and row.columns.get("language"):
             languages[row.columns["attack"]].add(row.columns["language"])
-    members = []
-    for attack, known in sorted(languages.items()):
-        if len(known) == 1:
-            members.append(f"{attack}: {next(iter(known))}")
+    known = sorted(languages.items())
+    members = [f"{attack}: {next(iter(spoken))}" for attack, spoken in known if len(spoken) == 1]
     if not members or len(set().union(*languages.values())) < 2:
         return []
     advice = "Report results by language and attack together (evaluate --by attack,language)."
@@ -371,10 +363,8 @@ def contradicted_labels(
     results: Sequence[Result], labels: Flags, rows: Sequence[Row]
 ) -> list[Group]:
     """Find recordings whose label most of the shortcuts contradict."""
-    shortcuts = []
-    for result in results:
-        if result.is_shortcut and result.feature.is_heard and not result.is_joint:
-            shortcuts.append(result)
+    found = [result for result in results if result.is_shortcut and not result.is_joint]
+    shortcuts = [result for result in found if result.feature.is_heard]
     if len(shortcuts) < _LEAST_DETECTORS:
         return []
     scores: Floats = np.stack(each(shortcuts, "separation.scores"))

@@ -36,7 +36,7 @@ from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.log import track
 from asdf.runs.streams import is_stdout
-from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_json
 from asdf.tables.table import each
 from asdf.text import numbered
 from asdf.trials.table import write_trials

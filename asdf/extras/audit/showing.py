@@ -12,7 +12,7 @@ from asdf.extras.audit.features import column_feature
 from asdf.extras.audit.rebalancing import Rebalanced
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
 from asdf.tables.page_cells import as_page
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text
+from asdf.tables.panels import Axis, Line, Panel, bars, nice_ticks, tick_text
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Table, Value, counts, each, p_values, rate, texts
 from asdf.text import count_of, lines_and_more, shorten
@@ -37,12 +37,9 @@ def audit_text(audit: Audit) -> str:
         lines += ["", f"shortcut: {_sentence(result)}", f"  -> {result.feature.advice}"]
         if result.feature.settings:
             lines.append(f"     {result.feature.settings}")
-    names = []
-    for result in audit.unheard:
-        if result.is_shortcut:
-            names.append(f"{result.feature.name} ({_percent(result)})")
-    if names:
-        known = ", ".join(names)
+    telling = [result for result in audit.unheard if result.is_shortcut]
+    if telling:
+        known = ", ".join(f"{result.feature.name} ({_percent(result)})" for result in telling)
         lines += ["", f"names, which no network hears, distinguish the classes: {known}"]
     for group in audit.groups:
         members = lines_and_more(group.members, _SHOWN, indent="    ")
@@ -63,10 +60,6 @@ def rebalanced_text(result: Rebalanced) -> str:
 def audit_record(audit: Audit, rebalanced: Rebalanced | None = None) -> dict[str, Any]:
     """Return an audit as plain values, with rebalanced lists."""
     total, bona_fide, spoof = audit.counts
-    findings = []
-    for group in audit.groups:
-        members = list(group.members)
-        findings.append({"finding": group.title, "advice": group.advice, "members": members})
     record = {
         "lists": list(audit.names),
         "recordings": total,
@@ -78,22 +71,25 @@ def audit_record(audit: Audit, rebalanced: Rebalanced | None = None) -> dict[str
         "is_clean": audit.is_clean,
         "features": list(map(_result_record, audit.results)),
         "names": list(map(_result_record, audit.unheard)),
-        "findings": findings,
+        "findings": [
+            {"finding": group.title, "advice": group.advice, "members": list(group.members)}
+            for group in audit.groups
+        ],
     }
     if rebalanced is not None:
-        lists = {}
-        for trials, part in zip(rebalanced.lists, rebalanced.selected, strict=True):
-            lists[trials.name] = {
-                "recordings": len(trials),
-                "kept": len(part),
-                "kept_bona_fide": int((part.labels == 1).sum()),
-                "kept_spoof": int((part.labels == 0).sum()),
-            }
         after = rebalanced.after
         record["rebalanced"] = {
             "matched_by": list(rebalanced.features),
             "caliper": rebalanced.caliper,
-            "lists": lists,
+            "lists": {
+                trials.name: {
+                    "recordings": len(trials),
+                    "kept": len(part),
+                    "kept_bona_fide": int((part.labels == 1).sum()),
+                    "kept_spoof": int((part.labels == 0).sum()),
+                }
+                for trials, part in zip(rebalanced.lists, rebalanced.selected, strict=True)
+            },
             "eer_after": {one.feature.key: one.separation.eer.value for one in after.results},
             "shortcuts_left": each(after.shortcuts, "feature.key"),
         }
@@ -109,8 +105,8 @@ def _result_record(result: Result) -> dict[str, Any]:
         "auc": result.separation.auc,
         "p_value": result.p_value,
         "is_shortcut": result.is_shortcut,
-        "advice": result.feature.advice if result.is_shortcut else "",
-        "settings": result.feature.settings if result.is_shortcut else "",
+        "advice": result.feature.advice * result.is_shortcut,
+        "settings": result.feature.settings * result.is_shortcut,
     }
 
 
@@ -218,16 +214,12 @@ def _rebalanced_tables(result: Rebalanced) -> tuple[Table, Table]:
         for heading, lists in ((kind, result.selected), (f"of {kind}", result.lists)):
             kept.append(counts(heading, [int((one.labels == label).sum()) for one in lists]))
     after = {one.feature.key: one for one in result.after.results}
-    before = []
-    for one in result.before.results:
-        if one.feature.key in result.features or one.is_joint:
-            before.append(one)
+    matched = result.features
+    before = [one for one in result.before.results if one.feature.key in matched or one.is_joint]
+    now = [_eer(after.get(one.feature.key)) for one in before]
     columns = [
         (rate("before", "EER % before"), list(map(_eer, before))),
-        (
-            rate("after", "after", over={"trials": "95 % after"}),
-            [_eer(after.get(one.feature.key)) for one in before],
-        ),
+        (rate("after", "after", over={"trials": "95 % after"}), now),
     ]
     names = each(before, "feature.name")
     return Table(each(result.lists, "name"), kept, "list"), Table(names, columns, "feature")
@@ -264,18 +256,17 @@ def _shortcut_section(audit: Audit) -> Section:
 
 def _picture(result: Result, audit: Audit) -> Panel:
     """Return the histograms of a feature in both classes."""
-    bars = _word_bars if result.feature.is_word else _number_bars
-    of_classes, count, ticks, names = bars(result, audit)
-    shares = np.zeros((2, count))
-    for row, places in zip(shares, of_classes, strict=True):
-        row += 100 * np.bincount(places[places >= 0], minlength=count) / max(len(places), 1)
-    top = 1.06 * max(float(shares.max()), 1.0)
-    lines: list[Line] = []
+    of_values = _word_bars if result.feature.is_word else _number_bars
+    of_classes, count, ticks, names = of_values(result, audit)
     edges = np.arange(count + 1, dtype=np.float64)
-    for index, row in enumerate(shares):
-        corners = np.stack([np.repeat(edges, 2), [0, *np.repeat(row, 2), 0]], axis=1)
-        for is_area in (True, False):
-            lines.append(Line(corners.ravel().tolist(), index, is_area=is_area))
+    lines: list[Line] = []
+    highest = 1.0
+    for index, places in enumerate(of_classes):
+        counted = np.bincount(places[places >= 0], minlength=count)
+        shares = 100 * counted / max(len(places), 1)
+        lines += bars(edges, shares, index)
+        highest = max(highest, float(shares.max()))
+    top = 1.06 * highest
     unit = f" ({result.feature.unit})" if result.feature.unit else ""
     text = dict(zip(ticks, names, strict=True))
     title = f"{result.feature.name}: {_percent(result)}"

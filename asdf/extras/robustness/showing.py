@@ -6,8 +6,7 @@ Invariant: every number is one of the study's; omitted and clipped recordings ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asdf.extras.robustness.conditions import CLEAN, Condition
@@ -16,11 +15,9 @@ from asdf.extras.robustness.running import Study
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
 from asdf.tables.booktabs import PACKAGES, as_latex
-from asdf.tables.comma_separated import as_csv
 from asdf.tables.page_cells import as_page
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text
-from asdf.tables.plain_json import as_json
-from asdf.tables.plain_text import as_text
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text, words_at
+from asdf.tables.plain_text import as_csv, as_json, as_text
 from asdf.tables.table import Column, Columns, Table, Value, p_values, rate, texts
 from asdf.text import count_of, lines_and_more
 
@@ -40,6 +37,7 @@ def study_files(
         made_by: Provenance of the study: versions, command, digests.
     """
     tables = {network: _condition_table(study, network) for network in study.judging}
+    not_measured = [f"{name}: {reason}" for name, reason in left_out.items()]
     text = [_lead(study)]
     for network, table in tables.items():
         text += [_judging_sentence(study, network), *as_text(table)]
@@ -47,57 +45,46 @@ def study_files(
         text += [f"{caption}; below zero, the first of the two is better", *as_text(table)]
     text += _notes(study)
     if left_out:
-        text.append(f"Not measured:{lines_and_more(_reasons(left_out), len(left_out))}")
+        text.append(f"Not measured:{lines_and_more(not_measured, len(not_measured))}")
     text += _left_out_notes(study)
     # Not the keys of a record: clean speech has no changes, and some networks have no Cllr.
     keys = ["network", "condition", "degradation", "family", "grade", "unit"]
     for metric in METRICS:
-        keys += [metric, f"{metric}_low", f"{metric}_high"]
-        keys += [f"{metric}_change", f"{metric}_change_low", f"{metric}_change_high"]
+        for key in (metric, f"{metric}_change"):
+            keys += [key, f"{key}_low", f"{key}_high"]
     keys += ["eer_p_holm", "min_dcf_p_holm"]
     records = _records(study)
+    content = {
+        "made_by": dict(made_by),
+        "bona_fide": study.counts[0],
+        "spoof": study.counts[1],
+        "intervals_over": _drawn(study),
+        "thresholds": {
+            name: {"threshold": judging.threshold, "source": judging.source}
+            for name, judging in study.judging.items()
+        },
+        "results": records,
+        "comparisons": list(map(_comparison_record, study.compared)),
+        "clipped_copies": study.clipped,
+        "not_measured": dict(left_out),
+        "left_out_trials": study.left_out,
+    }
     facts = [f"{name}: {value}" for name, value in made_by.items()]
     return {
-        "results.json": _json(study, records, left_out, made_by),
+        "results.json": as_json(content),
         "results.csv": as_csv(keys, records),
         "results.tex": "\n".join([PACKAGES, *map(as_latex, tables.values())]),
         "results.txt": "\n\n".join(text) + "\n",
-        "report.html": _page(study, tables, left_out, facts),
+        "report.html": _page(study, tables, not_measured, facts),
     }
 
 
-def _json(
-    study: Study,
-    records: list[dict[str, Any]],
-    left_out: Mapping[str, str],
-    made_by: Mapping[str, str],
-) -> str:
-    thresholds = {}
-    for name, judging in study.judging.items():
-        thresholds[name] = {"threshold": judging.threshold, "source": judging.source}
-    comparisons = []
-    for row in study.compared:
-        record: dict[str, Any] = {"first": row.first, "second": row.second}
-        record["condition"] = row.condition
-        for metric, interval in row.changes.items():
-            record |= _interval_record(f"{metric}_difference", interval)
-            record[f"{metric}_p"] = interval.p_value
-            record[f"{metric}_p_holm"] = row.p_values[metric]
-        comparisons.append(record)
-    return as_json(
-        {
-            "made_by": dict(made_by),
-            "bona_fide": study.counts[0],
-            "spoof": study.counts[1],
-            "intervals_over": _drawn(study),
-            "thresholds": thresholds,
-            "results": records,
-            "comparisons": comparisons,
-            "clipped_copies": study.clipped,
-            "not_measured": dict(left_out),
-            "left_out_trials": study.left_out,
-        }
-    )
+def _comparison_record(row: Compared) -> dict[str, Any]:
+    record = {"first": row.first, "second": row.second, "condition": row.condition}
+    for metric, interval in row.changes.items():
+        tests = {f"{metric}_p": interval.p_value, f"{metric}_p_holm": row.p_values[metric]}
+        record |= _interval_record(f"{metric}_difference", interval) | tests
+    return record
 
 
 def _records(study: Study) -> list[dict[str, Any]]:
@@ -106,8 +93,7 @@ def _records(study: Study) -> list[dict[str, Any]]:
     rows = []
     for measured in study.measured:
         row: dict[str, Any] = {"network": measured.network, "condition": measured.condition}
-        condition = by_name.get(measured.condition)
-        if condition is not None:
+        if condition := by_name.get(measured.condition):
             degradation = condition.degradation
             # JSON has no NaN.
             grade = None if math.isnan(condition.grade) else condition.grade
@@ -116,13 +102,12 @@ def _records(study: Study) -> list[dict[str, Any]]:
         for metric in METRICS:
             row |= _interval_record(metric, measured.values.get(metric))
             row |= _interval_record(f"{metric}_change", measured.changes.get(metric))
-        for metric, p_value in measured.p_values.items():
-            row[f"{metric}_p_holm"] = p_value
+        row |= {f"{metric}_p_holm": p_value for metric, p_value in measured.p_values.items()}
         rows.append(row)
     return rows
 
 
-def _interval_record(name: str, interval: Interval | None) -> dict[str, float]:
+def _interval_record(name: str, interval: Interval | None) -> dict[str, Any]:
     if interval is None:
         return {}
     return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
@@ -145,36 +130,30 @@ def _labels(study: Study, rows: Sequence[Measured] | Sequence[Compared]) -> list
 def _condition_table(study: Study, network: str) -> Table:
     """Return the table of a detector: a row per condition, clean speech first."""
     rows = _rows_of(study, network)
-
-    def numbers(metric: str) -> list[Value]:
-        """Return numbers with intervals as tooltips; CSV and JSON have the intervals too."""
-        values = []
-        for row in rows:
-            known = row.values.get(metric)
-            if known is None:
-                values.append(Value())
-            else:
-                title = f"95 % over this set: {known.low:.4g} to {known.high:.4g}"
-                values.append(Value(known.value, title=title))
-        return values
-
+    change = rate("eer_change", "change", over=_OVER, lower_is_better=None)
     columns: Columns = [
         (rate("eer", "EER %", over=_OVER), [_value(row.values["eer"]) for row in rows]),
-        (
-            rate("eer_change", "change", over=_OVER, lower_is_better=None),
-            [_value(row.changes.get("eer")) for row in rows],
-        ),
+        (change, [_value(row.changes.get("eer")) for row in rows]),
         p_values([row.p_values.get("eer") for row in rows]),
-        (rate("miss", "miss %"), numbers("miss")),
-        (rate("false_alarm", "false alarm %"), numbers("false_alarm")),
-        (Column("min_dcf", "minDCF"), numbers("min_dcf")),
-        (Column("cllr", "Cllr", digits=3, paper_digits=3), numbers("cllr")),
     ]
+    for column in (
+        rate("miss", "miss %"),
+        rate("false_alarm", "false alarm %"),
+        Column("min_dcf", "minDCF"),
+        Column("cllr", "Cllr", digits=3, paper_digits=3),
+    ):
+        known = [row.values.get(column.key) for row in rows]
+        columns.append((column, [_value(interval, in_title=True) for interval in known]))
     return Table(_labels(study, rows), columns, "condition")
 
 
-def _value(interval: Interval | None) -> Value:
-    return Value() if interval is None else Value(interval.value, {"trials": interval})
+def _value(interval: Interval | None, *, in_title: bool = False) -> Value:
+    if interval is None:
+        return Value()
+    if in_title:
+        bounds = f"{interval.low:.4g} to {interval.high:.4g}"
+        return Value(interval.value, title=f"95 % over this set: {bounds}")
+    return Value(interval.value, {"trials": interval})
 
 
 def _comparison_tables(study: Study) -> dict[str, Table]:
@@ -236,7 +215,7 @@ def _notes(study: Study) -> list[str]:
 
 def _left_out_notes(study: Study) -> list[str]:
     """Return the sentence on recordings that are in no result; [] without any."""
-    reasons = _reasons(study.left_out)
+    reasons = [f"{name}: {reason}" for name, reason in study.left_out.items()]
     if not reasons:
         return []
     return [
@@ -245,12 +224,8 @@ def _left_out_notes(study: Study) -> list[str]:
     ]
 
 
-def _reasons(left_out: Mapping[str, str]) -> list[str]:
-    return [f"{name}: {reason}" for name, reason in left_out.items()]
-
-
 def _page(
-    study: Study, tables: Mapping[str, Table], left_out: Mapping[str, str], facts: Sequence[str]
+    study: Study, tables: Mapping[str, Table], not_measured: Sequence[str], facts: Sequence[str]
 ) -> str:
     """Return a study as a page; `facts` are the small print below its title."""
     caption = ": rates in % with intervals of 95 %"
@@ -271,13 +246,12 @@ def _page(
         words = ["Errors are at the one threshold of each detector, whatever the degradation."]
         sections.append(Section("costs", "Errors and costs by grade", words, figures=figures[1:]))
     if study.compared:
-        compared = []
-        for name, table in _comparison_tables(study).items():
-            compared.append(as_page(table, f"EER in %: {name}"))
+        pairs = _comparison_tables(study).items()
+        compared = [as_page(table, f"EER in %: {name}") for name, table in pairs]
         words = ["Below zero the first detector is better; p-values hold for all rows (Holm)."]
         sections.append(Section("detectors", "Detectors against each other", words, compared))
-    if left_out:
-        items = Items("Degradations that were not measured", "", _reasons(left_out))
+    if not_measured:
+        items = Items("Degradations that were not measured", "", not_measured)
         sections.append(Section("left-out", "Not measured", lists=[items]))
     alarms = list(filter(None, (_worst_sentence(study, network) for network in study.judging)))
     title = f"Robustness of {', '.join(study.judging)}"
@@ -291,40 +265,18 @@ def _worst_sentence(study: Study, network: str) -> str:
         if row.changes and row.changes["eer"].value > 0 and row.p_values["eer"] < SIGNIFICANT:
             costly.append(row)
     costly = sorted(costly, key=lambda row: -row.changes["eer"].value)[:_WORST]
-    worst = []
-    for row, label in zip(costly, _labels(study, costly), strict=True):
-        worst.append(f"{label} (EER {100 * row.values['eer'].value:.1f} %)")
+    named = zip(costly, _labels(study, costly), strict=True)
+    worst = [f"{label} (EER {100 * row.values['eer'].value:.1f} %)" for row, label in named]
     return f"{network} suffers most from {', '.join(worst)}." if worst else ""
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """What a figure shows for each condition.
-
-    Attributes:
-        metric: Name of the metric, as in `METRICS`.
-        axis: Label of the vertical axis, before the unit.
-        unit: '%' for rates, which are stored as fractions; ''.
-    """
-
-    metric: str
-    name: str
-    axis: str
-    unit: str = ""
-    digits: int = 2
-
-    @property
-    def scale(self) -> int:
-        """Factor from values to displayed numbers."""
-        return 100 if self.unit == "%" else 1
-
-
+# What each figure shows, the label of its vertical axis, and its unit.
 _FIGURES = (
-    _Shown("eer", "EER", "EER", "%"),
-    _Shown("miss", "Misses", "genuine called spoofed", "%"),
-    _Shown("false_alarm", "False alarms", "spoofed called genuine", "%"),
-    _Shown("min_dcf", "minDCF", "minDCF", digits=4),
-    _Shown("cllr", "Cllr", "Cllr", "bits", digits=3),
+    (rate("eer", "EER"), "EER", "%"),
+    (rate("miss", "Misses"), "genuine called spoofed", "%"),
+    (rate("false_alarm", "False alarms"), "spoofed called genuine", "%"),
+    (Column("min_dcf", "minDCF"), "minDCF", ""),
+    (Column("cllr", "Cllr", digits=3), "Cllr", "bits"),
 )
 
 
@@ -338,53 +290,53 @@ def _grades_figures(study: Study) -> list[Figure]:
     names = [(Line((), number), name) for number, name in enumerate(study.judging)]
     legends = [Legend("", names)] if len(names) > 1 else []
     figures = []
-    for shown in _FIGURES:
-        known = [row.values[shown.metric] for row in study.measured if shown.metric in row.values]
+    for metric, axis, unit in _FIGURES:
+        known = [row.values[metric.key] for row in study.measured if metric.key in row.values]
         if not several or not known:
             continue
         # Above zero even if nothing went wrong, since an axis needs a length.
-        top = max(0.01, 1.05 * max(value.high for value in known)) * shown.scale
-        panels = [_grade_panel(study, conditions, shown, top) for conditions in several]
+        highest = max(value.high for value in known)
+        top = max(0.01, 1.05 * highest) * (100 if metric.percent else 1)
+        label = f"{axis} ({unit})" if unit else axis
+        y_axis = Axis(0, top, nice_ticks(0, top, 4), label)
+        panels = [_grade_panel(study, conditions, metric, unit, y_axis) for conditions in several]
         text = "Bars are intervals of 95 %, the level line is clean speech."
-        key = "grades" if shown.metric == "eer" else f"grades-{shown.metric}"
-        figures.append(Figure(key, f"{shown.name} by grade", text, panels, legends=legends))
+        key = "grades" if metric.key == "eer" else f"grades-{metric.key}"
+        figures.append(Figure(key, f"{metric.name} by grade", text, panels, legends=legends))
     return figures
 
 
-def _grade_panel(study: Study, conditions: Sequence[Condition], shown: _Shown, top: float) -> Panel:
+def _grade_panel(
+    study: Study, conditions: Sequence[Condition], metric: Column, unit: str, y_axis: Axis
+) -> Panel:
     degradation = conditions[0].degradation
-    label = f"{shown.axis} ({shown.unit})" if shown.unit else shown.axis
     ticks = list(map(float, range(len(conditions))))
     labels = {tick: tick_text(c.grade) for tick, c in zip(ticks, conditions, strict=True)}
+    scale = 100 if metric.percent else 1
     lines: list[Line] = []
     words = []
     for number, network in enumerate(study.judging):
         of_network = {row.condition: row.values for row in _rows_of(study, network)}
         # Not every detector has likelihood ratios.
-        if shown.metric not in of_network[CLEAN]:
+        if metric.key not in of_network[CLEAN]:
             continue
-        clean = shown.scale * of_network[CLEAN][shown.metric].value
+        clean = scale * of_network[CLEAN][metric.key].value
         lines.append(Line([-0.4, clean, ticks[-1] + 0.4, clean], number, css="noise"))
         points: list[float] = []
         marks = {}
         for tick, condition in zip(ticks, conditions, strict=True):
-            known = of_network[condition.name][shown.metric]
-            low, value, high = (shown.scale * end for end in (known.low, known.value, known.high))
-            lines.append(Line([tick, low, tick, high], number))
-            points += [tick, value]
-            text = f"{shown.name} {value:.{shown.digits}f} {shown.unit}".rstrip()
+            known = of_network[condition.name][metric.key]
+            lines.append(Line([tick, scale * known.low, tick, scale * known.high], number))
+            points += [tick, scale * known.value]
+            text = f"{metric.name} {metric.format(known.value)} {unit}".rstrip()
             words.append(f"{network}, {condition.label}: {text}")
             marks[tick] = f"{network}, {labels[tick]}: {text}"
-        lines.append(Line(points, number, mark_words=_words_at(marks)))
+        lines.append(Line(points, number, mark_words=words_at(marks)))
     return Panel(
         Axis(-0.4, ticks[-1] + 0.4, ticks, degradation.unit, text=labels.__getitem__),
-        Axis(0, top, nice_ticks(0, top, 4), label),
+        y_axis,
         *_PANEL,
         title=degradation.name,
         description=f"{degradation.name}, {degradation.words}. {'; '.join(words)}",
         lines=lines,
     )
-
-
-def _words_at(marks: Mapping[float, str]) -> Callable[[float, float], str]:
-    return lambda x, y: marks[x]

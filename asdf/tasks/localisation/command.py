@@ -20,8 +20,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.segments import Reference, ScoredFrames, read_frame_scores, read_reference, spoofed_parts
-from asdf.tables.plain_json import as_json
-from asdf.tables.plain_text import as_lines
+from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, each, rate, texts
 from asdf.tasks.localisation.located_measures import (
     Agreement,

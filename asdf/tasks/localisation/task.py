@@ -42,7 +42,7 @@ from asdf.segments import (
     write_frame_table,
 )
 from asdf.settings.sections import Localisation as FrameSettings
-from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_json
 from asdf.tasks.localisation.located_measures import Localisation as Measured
 from asdf.tasks.localisation.located_measures import (
     LocatedRecording,

@@ -11,9 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from asdf.tables.booktabs import PACKAGES, as_latex
-from asdf.tables.comma_separated import as_csv
-from asdf.tables.plain_json import as_json, bounds_records
-from asdf.tables.plain_text import as_lines
+from asdf.tables.plain_text import as_csv, as_json, as_lines, bounds_records
 from asdf.tables.table import Column, Columns, Table, counts
 from asdf.tasks.sasv.sasv_measures import SasvCondition, SasvResult, SasvSummary
 from asdf.text import as_facts

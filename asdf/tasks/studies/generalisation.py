@@ -27,8 +27,7 @@ from asdf.settings.mistakes import Complaint
 from asdf.tables.booktabs import as_latex
 from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import PageTable, as_page
-from asdf.tables.plain_json import as_json
-from asdf.tables.plain_text import as_lines
+from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.tasks.studies.configurations import Configuration, Measured, find_configurations
 from asdf.tasks.studies.over_seeds import (

@@ -29,7 +29,7 @@ from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import Sections
-from asdf.tables.plain_json import as_json
+from asdf.tables.plain_text import as_json
 from asdf.tasks.tracing.heads import ClassHead, Traced
 from asdf.tasks.tracing.source_measures import describe_traced, evaluate_sources
 from asdf.tasks.tracing.source_scores import (

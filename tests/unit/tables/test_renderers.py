@@ -6,10 +6,8 @@ import json
 
 from asdf.metrics.bootstrap import Interval
 from asdf.tables.booktabs import as_latex
-from asdf.tables.comma_separated import as_csv
 from asdf.tables.page_cells import as_page, heat_step
-from asdf.tables.plain_json import as_json, bounds_record, bounds_records
-from asdf.tables.plain_text import as_lines, as_text
+from asdf.tables.plain_text import as_csv, as_json, as_lines, as_text, bounds_record, bounds_records
 from asdf.tables.table import Table, Value, counts, rate, texts
 from asdf.tasks.studies.over_seeds import Spread
 

@@ -188,10 +188,7 @@ class _Shard:
         for name in LABEL_NAMES:
             if name in plain:
                 return plain[name]
-        meant = []
-        for column, names in self._classes.items():
-            if are_labels(column, names):
-                meant.append(column)
+        meant = [column for column, names in self._classes.items() if are_labels(column, names)]
         return meant[0] if len(meant) == 1 else ""
 
     @property

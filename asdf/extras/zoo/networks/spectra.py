@@ -191,10 +191,7 @@ class Branch(nn.Module):
         temporal_BND = self.pool_hT(temporal_BND)
         before = [temporal_BND, spectral_BSD, master_B1D]
         refined = self.HtrgGAT_layer_ST2(*before)
-        sums = []
-        for first, more in zip(before, refined, strict=True):
-            sums.append(self.drop_way(first + more))
-        return sums
+        return [self.drop_way(first + more) for first, more in zip(before, refined, strict=True)]
 
 
 class PreactivatedBlock(nn.Module):

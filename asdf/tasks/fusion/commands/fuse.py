@@ -54,8 +54,7 @@ from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
 from asdf.runs.streams import descriptor_of
 from asdf.shipped import is_shipped
-from asdf.tables.plain_json import as_json
-from asdf.tables.plain_text import as_lines
+from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, each, texts
 from asdf.tasks.fusion.gain import FusionGain
 from asdf.text import p_value_text
