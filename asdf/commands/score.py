@@ -30,9 +30,9 @@ shown. --no-parts turns the search off. A recording without speech gets a score 
 --speech-check off turns this check off. Channels or sound tracks that are not the same sound are
 scored each, and the verdict is 'mixed' or 'undecided'.
 
-On a terminal, each line has the verdict (if there is a threshold), the score and the name, and the
-last line has the counts. In a pipe or file, each recording has one line of fields separated by
-tabs: path, score, verdict, remarks. After `python -m asdf calibrate` the scores of the network are
+Each recording has a line: path, score, verdict (if there is a threshold). On a terminal, remarks
+are below it, and the last line has the counts. In a pipe or file, the fields are separated by tabs,
+and the last one has the remarks. After `python -m asdf calibrate` the scores of the network are
 log-likelihood ratios (LLR), and its threshold is used. A recording that cannot be scored is
 reported, and the others are still scored. After Ctrl-C, SIGTERM or a crash, the same command
 resumes if --csv, --json or --scores is given.

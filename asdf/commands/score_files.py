@@ -84,7 +84,7 @@ class Row:
         """Name of the recording, with what columns add to it."""
         result = self.result
         titles = [result.columns[key].title(value) for key, value in result.values.items()]
-        return "".join([result.name, *titles])
+        return printable("".join([result.name, *titles]), one_line=True)
 
     @property
     def below(self) -> list[Row]:

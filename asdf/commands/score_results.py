@@ -112,7 +112,7 @@ class Results:
         self._mine = (self._part or Part(1, 1)).indices(len(recordings))
         self._heading = heading
         self._outputs = outputs
-        self._screen = Screen(heading, screen)
+        self._screen = Screen(heading, screen, max(map(len, recordings.paths), default=0))
         self._stdin_path = stdin_path
         self._next = self._mine.start
         self._next_writing = 1

@@ -1,9 +1,9 @@
 """Scores as lines, shown above the progress bar if there is one.
 
 Invariant: a pipe or a file gets fields separated by tabs, so that programs always read the same.
-`TerminalLines` makes the lines for people: verdict first, in colour, with aligned numbers. The name
-of a recording comes last and is cut in its middle, so that no line is wider than the terminal,
-which would break it anywhere.
+`TerminalLines` makes the lines for people, in the same order: aligned, with the verdict in colour.
+The name of a recording is cut in its middle, so that no line is wider than the terminal, which
+would break it anywhere.
 """
 
 from __future__ import annotations
@@ -32,21 +32,19 @@ _SCORE_WIDTH = 10
 _BETWEEN = "  "
 _MIN_NAME = 12
 
-# On standard error; the lines and tables contain all remarks.
-_REMARKS_SHOWN = 20
-
 
 class TerminalLines:
     """Formats lines of results, and counts the results for a last row."""
 
-    def __init__(self, stream: TextIO, has_verdicts: bool) -> None:
-        """`stream` is the terminal."""
+    def __init__(self, stream: TextIO, has_verdicts: bool, name_width: int) -> None:
+        """`stream` is the terminal; `name_width` is that of the longest name."""
         self._stream = stream
         self._has_verdicts = has_verdicts
+        self._name_width = name_width
         self._counts: Counter[str] = Counter()
 
     def describe(self, row: Row, notes: str) -> str:
-        """Return the lines of a recording: verdict, score and name, followed by its notes."""
+        """Return the lines of a recording: name, score and verdict, followed by its notes."""
         result = row.result
         verdict = result.verdict or NOT_JUDGED
         score = ERROR
@@ -61,11 +59,11 @@ class TerminalLines:
             # The score of a failed recording is empty: its verdict says so already.
             colour = AMBER if result.is_doubted else _COLOURS.get(verdict, AMBER)
             shown = in_colour(verdict.ljust(_VERDICT_WIDTH), colour, self._stream)
-            cells = [shown, " " * _SCORE_WIDTH if result.error else cells[0]]
+            cells = [" " * _SCORE_WIDTH if result.error else cells[0], shown]
             width += _VERDICT_WIDTH + len(_BETWEEN)
         columns = terminal_width(self._stream)
-        name_width = max(_MIN_NAME, columns - width - len(_BETWEEN))
-        cells.append(shorten(row.shown, name_width))
+        room = max(_MIN_NAME, columns - width - len(_BETWEEN))
+        cells.insert(0, shorten(row.shown, room).ljust(min(room, self._name_width)))
         indent = _BETWEEN * 2
         below = wrap(notes, columns, initial_indent=indent, subsequent_indent=indent)
         return "\n".join([_BETWEEN.join(cells), *below])
@@ -97,16 +95,16 @@ def terminal_width(stream: TextIO) -> int:
 
 
 class Screen:
-    """Shows lines as they arrive; errors and remarks also go to standard error."""
+    """Shows lines as they arrive; errors also go to standard error."""
 
-    def __init__(self, heading: Heading, stream: TextIO | None) -> None:
+    def __init__(self, heading: Heading, stream: TextIO | None, name_width: int = 0) -> None:
         """`stream` receives the lines of recordings; None: neither they nor remarks are shown."""
         self._heading = heading
         self._stream = stream
         self._remarks = 0
         self._terminal: TerminalLines | None = None
         if stream is not None and stream.isatty():
-            self._terminal = TerminalLines(stream, heading.threshold is not None)
+            self._terminal = TerminalLines(stream, heading.threshold is not None, name_width)
 
     def show(self, row: Row) -> None:
         """Show a recording: path, score, verdict with a threshold, remarks; or path and 'error'."""
@@ -131,19 +129,13 @@ class Screen:
         # On a terminal it is visible anyway.
         if result.remark and self._terminal is None:
             self._remarks += 1
-            if self._remarks <= _REMARKS_SHOWN:
-                self.say(f"{row.shown}: {result.remark}")
         for each in row.below:
             self.show(each)
 
     def end(self) -> None:
-        """State how many remarks were not shown; most trials of a list may have one."""
-        more = self._remarks - _REMARKS_SHOWN
-        if more > 0:
-            self.say(
-                f"{more:,} more recordings have a remark, shown in their lines and in --csv and "
-                "--json"
-            )
+        """State how many recordings have a remark in their lines, which a pipe hides."""
+        if self._remarks:
+            self.say(f"remarks in the lines of recordings: {self._remarks:,}")
 
     def summarise(self) -> None:
         """Show the number of recordings and of each verdict, on a terminal."""

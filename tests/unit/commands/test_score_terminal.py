@@ -97,16 +97,19 @@ def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(fol
     cells = {line.split("\t")[0]: line.split("\t")[1:] for line in piped}
     long = f"in/{LONG}"
     assert list(cells) == ["in/b.wav", "in/c.wav", "in/d.wav", long]
-    assert rows[0] == f"bona fide   {cells['in/b.wav'][0]:>10}  in/b.wav"
-    assert rows[1] == f"not judged  {cells['in/c.wav'][0]:>10}  in/c.wav"
-    assert rows[2] == f"error       {'':>10}  in/d.wav"
-    assert rows[3].startswith(f"bona fide   {cells[long][0]:>10}  in/a folder of interviews/")
-    assert rows[3].endswith("final cut.wav") and "…" in rows[3] and len(rows[3]) == COLUMNS
+    # In the order of the fields, aligned, with what is left of the terminal for names.
+    room = COLUMNS - len("  -1234.5678  not judged")
+    assert rows[0] == f"{'in/b.wav':<{room}}  {cells['in/b.wav'][0]:>10}  bona fide "
+    assert rows[1] == f"{'in/c.wav':<{room}}  {cells['in/c.wav'][0]:>10}  not judged"
+    assert rows[2] == f"{'in/d.wav':<{room}}  {'':>10}  error     "
+    name, between, rest = rows[3].partition("final cut.wav")
+    assert name.startswith("in/a folder of interviews/") and "…" in name and between
+    assert rest == f"  {cells[long][0]:>10}  bona fide " and len(rows[3]) == COLUMNS
     assert cells["in/d.wav"] == ["error"]
     notes = [line.strip() for line in plain if line.startswith("    ")]
     assert notes[0] == cells["in/b.wav"][2]
     assert plain[-1] == "4: 2 bona fide, 0 spoof, 1 not judged, 1 not scored"
-    assert lines[0].startswith("\x1b[32mbona fide \x1b[0m  ")
+    assert lines[0].endswith("  \x1b[32mbona fide \x1b[0m")
     assert "\x1b[33mnot judged\x1b[0m" in out
     assert "\x1b" not in "".join(piped)
 
@@ -115,7 +118,7 @@ def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(fol
 def test_colours_can_be_switched_off(folder):
     for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         out, _ = on_terminal(folder, "--threshold", "1000", **variables)
-        assert "spoof       " in out and not COLOURS.search(out)
+        assert "  spoof     \n" in out and not COLOURS.search(out)
     out, _ = on_terminal(folder, "--threshold", "1000")
     assert "\x1b[31mspoof     \x1b[0m" in out
 
@@ -123,9 +126,9 @@ def test_colours_can_be_switched_off(folder):
 def test_without_a_threshold_there_is_no_verdict(folder):
     out, _ = on_terminal(folder)
     assert not COLOURS.search(out)
-    rows = re.findall(r"^ +(\S+)  in/(\w)", ERASED.sub("", out), re.MULTILINE)
-    assert [name for _, name in rows] == ["b", "c", "d", "a"]
-    assert rows[2] == ("error", "d")
+    rows = re.findall(r"^in/(\w).* +(\S+)$", ERASED.sub("", out), re.MULTILINE)
+    assert [name for name, _ in rows] == ["b", "c", "d", "a"]
+    assert rows[2] == ("d", "error")
     assert out.rstrip().endswith("4: 3 scored, 1 not")
 
 

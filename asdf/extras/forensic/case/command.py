@@ -79,6 +79,8 @@ def main(arguments: list[str]) -> int:
     paths = find_recordings(args.recordings).paths
     check_overwriting([*map(Path, paths), *filter(None, [args.validation])], outputs)
     from asdf.commands.score import open_detector
+    from asdf.commands.score_files import Row
+    from asdf.commands.score_screen import Screen
     from asdf.extras.forensic.case.examining import make_case
     from asdf.extras.forensic.case.pages import case_page
     from asdf.extras.forensic.case.wording import case_json
@@ -101,11 +103,9 @@ def main(arguments: list[str]) -> int:
             (args.json, lambda path: write_text(path, case_json(case))),
         ]
     )
+    screen = Screen(case.heading, stream, max(map(len, paths)))
     for one in case.recordings:
-        result = one.result
-        said = result.verdict or ("" if result.judged else result.remark)
-        words = result.error or f"{result.score:.4f} {said}".strip()
-        show(f"{one.name}: {words}", stream)
+        screen.show(Row(None, one.result))
     for path in filter(None, outputs):
         show(f"written to {path}", sys.stderr)
     return int(any(one.result.error for one in case.recordings))

@@ -78,8 +78,10 @@ def run(capsys, *words):
 
 def test_a_case_has_the_score_of_score_and_the_files_digest(capsys, network, recording):
     assert main(["score", str(network), str(recording), "--json", "score.json"]) == 0
-    status, _, _ = run(capsys, network, recording, "-o", "case.html", "--json", "case.json")
-    assert status == 0
+    of_score = capsys.readouterr().out
+    status, out, _ = run(capsys, network, recording, "-o", "case.html", "--json", "case.json")
+    # The same fields in the same order.
+    assert (status, out) == (0, of_score)
     (expected,) = json.loads(Path("score.json").read_text())["recordings"]
     record = json.loads(Path("case.json").read_text())
     (found,) = record["recordings"]
