@@ -45,7 +45,7 @@ MAX_BITS = 1024
 OUR_KEY = "model_state_dict"
 """Key of the weights in ASDF's files, including those of the original."""
 
-STATE_KEYS = ("model", "network", "state_dict", OUR_KEY, "model_state")
+STATE_KEYS = ("model", "network", "net", "state_dict", OUR_KEY, "model_state")
 """Keys of the weights in files of other programs, in the order of the search."""
 
 READABLE = (
@@ -56,8 +56,10 @@ READABLE = (
 MAX_SHARED = 4
 """Maximum ratio of the layers' total size to the stored size, since layers may share values."""
 
-# Of DataParallel, DDP and AveragedModel, and of torch.compile.
-_WRAPPERS = ("module.", "_orig_mod.")
+# Of DataParallel, DDP and AveragedModel.
+_PARALLEL = "module."
+# Of torch.compile, FSDP and activation checkpointing, which wrap single parts too.
+_WRAPPERS = re.compile(r"\b_(orig_mod|fsdp_wrapped_module|checkpoint_wrapped_module)\.")
 AVERAGED = "n_averaged"
 _NAMES_SHOWN = 8
 
@@ -142,7 +144,9 @@ def nested_key(content: Mapping[str, Any]) -> str | None:
     Without a usual key, it is that of the only dictionary of tensors.
     """
     for key in STATE_KEYS:
-        if isinstance(content.get(key), Mapping):
+        entry = content.get(key)
+        # Programs also keep the options of a network under such a key.
+        if isinstance(entry, Mapping) and any(isinstance(each, Tensor) for each in entry.values()):
             return key
     if any(isinstance(value, Tensor) and value.ndim for value in content.values()):
         return None
@@ -157,7 +161,7 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
-    """Return a file's named tensors, without the prefixes of DataParallel and torch.compile.
+    """Return a file's named tensors, without the names of wrappers such as DataParallel.
 
     Raises:
         AsdfError: there are no tensors, or they are not plain.
@@ -173,12 +177,13 @@ def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
             f"weights file {path} holds no tensors, only {keys or 'nothing'}. {READABLE}."
         )
     check_tensors(state, path)
+    bare = {_WRAPPERS.sub("", name): tensor for name, tensor in state.items()}
+    state = bare if len(bare) == len(state) else state
     # torch's AveragedModel counts its averages beside the network.
     count = state.pop(AVERAGED, None)
-    for prefix in _WRAPPERS:
-        without = without_prefix(state, prefix)
-        if without is not None:
-            return state_dict_in(without, path)
+    without = without_prefix(state, _PARALLEL)
+    if without is not None:
+        return state_dict_in(without, path)
     return state if count is None else {AVERAGED: count, **state}
 
 

@@ -161,7 +161,7 @@ def _quote_architecture(word: str) -> str:
 
 
 def _report(read: Recognised, network: nn.Module, out: Path) -> str:
-    from asdf.checkpoint.fitting import by_module
+    from asdf.checkpoint.fitting import by_module, first_names
     from asdf.networks.build import summary
 
     mapped = len(read.state) - len(read.filled)
@@ -172,7 +172,7 @@ def _report(read: Recognised, network: nn.Module, out: Path) -> str:
     if not read.left_out:
         lines.append("left out: nothing")
     if read.filled:
-        zeros = f"{by_module(read.filled)} ({len(read.filled)})"
+        zeros = f"{first_names(read.filled)} ({len(read.filled)})"
         lines.append(f"filled with zeros, because scores do not depend on them: {zeros}")
     lines.append("missing: nothing")
     kind = read.settings.network.network_class

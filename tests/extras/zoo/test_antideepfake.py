@@ -134,9 +134,7 @@ def test_the_one_class_variant_scores_by_its_cosine(kind, run, tmp_path):
     assert "network.score = 'bona_fide', as published\n" in said
     assert "network.loss = 'oc_softmax', as published\n" in said
     assert f"layers mapped: {len(case.state()) - 8}\n" in said
-    assert (
-        "filled with zeros, because scores do not depend on them: back_end.proj_fc.* (2)\n" in said
-    )
+    assert "depend on them: back_end.proj_fc.weight, back_end.proj_fc.bias (2)\n" in said
     network, described = read_network(tmp_path / "net.pt")
     assert described.loss == {
         "class": "asdf.training.losses.OCSoftmax",

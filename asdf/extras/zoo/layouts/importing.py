@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from asdf.checkpoint.attached_parts import LOSS, add_loss
@@ -25,6 +26,8 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.runs.log import LOG
 from asdf.settings.sections import FRONT_ENDS
+
+_MEAN = "running_mean"
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ def import_detector(
             lacks layers, or has numbers that are not finite.
     """
     read = recognise(path, chosen or {}, bona_fide)
+    read.filled.extend(_fill_counts(read.state))
     source = str(path)
     _check_finite(read, source)
     described = DescribedNetwork(
@@ -96,6 +100,7 @@ def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ..
             raise
         load_layers(network, own, str(path))
         return ()
+    _fill_counts(read.state)
     shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
     kind = type(network).__name__
     check_layers(shapes, read.state, kind, str(path), own_names=read.own_names)
@@ -134,9 +139,21 @@ def _own_layers(network: nn.Module, path: Path) -> dict[str, Tensor] | None:
         state, _ = read_safetensors(path)
     else:
         state = state_dict_in(read_weights_file(path), path)
+    _fill_counts(state)
     layers = network.state_dict().keys()
     has_all = layers <= state.keys()
     return state if has_all else None
+
+
+def _fill_counts(state: dict[str, Tensor]) -> list[str]:
+    """Add the batches that batch norms saw, which some files lack, as torch does; return names."""
+    filled = []
+    for name in list(state):
+        count = name.removesuffix(_MEAN) + "num_batches_tracked"
+        if name.endswith(_MEAN) and count not in state:
+            state[count] = torch.tensor(0)
+            filled.append(count)
+    return filled
 
 
 def _check_finite(read: Recognised, source: str) -> None:

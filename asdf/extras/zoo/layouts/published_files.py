@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from torch import Tensor
 
-from asdf.checkpoint.fitting import PUBLISHED_FRONT_ENDS
 from asdf.checkpoint.network_file import FORMAT
 from asdf.checkpoint.safetensors_network import CONFIG, read_safetensors
-from asdf.checkpoint.weights_file import check_tensors, read_json, read_weights_file, state_dict_in
+from asdf.checkpoint.weights_file import (
+    check_tensors,
+    read_json,
+    read_weights_file,
+    state_dict_in,
+    without_prefix,
+)
+from asdf.extras.zoo.layouts.hub.df_arena import is_df_arena
 from asdf.extras.zoo.layouts.name_maps.known import name_map_of
+from asdf.extras.zoo.layouts.published import is_published
 from asdf.extras.zoo.layouts.sizes import class_of_layers
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -32,14 +40,36 @@ def read_published(path: Path) -> dict[str, Tensor] | None:
         state, _ = read_safetensors(file)
     else:
         state = state_dict_in(read_weights_file(file), file)
-    is_known = any(name.startswith(PUBLISHED_FRONT_ENDS) for name in state)
-    is_known = is_known or name_map_of(state) is not None
-    if not is_known and path.is_dir():
-        is_known = class_of_layers(state) is not None
+    if path.is_dir():
+        state = unwrapped(state, file)
+        is_known = _is_known(state)
+    else:
+        is_known = is_published(state) or name_map_of(state) is not None
     if not is_known:
         return None
     check_tensors(state, file)
     return state
+
+
+def unwrapped(state: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Return the layers of a detector without the names of parts that programs hold it in.
+
+    Such a part, `model.` of Lightning's, holds everything. Unknown layers keep their names.
+    """
+    bare = state
+    while not _is_known(bare):
+        prefix = next(iter(bare), "").partition(".")[0] + "."
+        inner = without_prefix(bare, prefix)
+        if inner is None:
+            return state
+        bare = state_dict_in(inner, path)
+    return bare
+
+
+def _is_known(state: Mapping[str, Tensor]) -> bool:
+    if is_published(state) or is_df_arena(state) or name_map_of(state) is not None:
+        return True
+    return class_of_layers(state) is not None
 
 
 def _weights_of(path: Path) -> Path | None:

@@ -30,7 +30,6 @@ from asdf.checkpoint.weights_file import (
     nested_key,
     read_weights_file,
     state_dict_in,
-    without_prefix,
 )
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.antideepfake import (
@@ -55,7 +54,7 @@ from asdf.extras.zoo.layouts.published import (
     rename_published,
     without,
 )
-from asdf.extras.zoo.layouts.published_files import read_published
+from asdf.extras.zoo.layouts.published_files import read_published, unwrapped
 from asdf.extras.zoo.layouts.scored_as_published import antideepfake_scoring, published_length
 from asdf.extras.zoo.layouts.sizes import (
     ARCHITECTURE,
@@ -93,7 +92,6 @@ LAYOUTS = {
     KIND: "AntiDeepfake: a self-supervised front end, the mean over time and a linear layer",
     **{name_map.kind: name_map.layout for name_map in NAME_MAPS},
 }
-_LIGHTNING = "model."
 _COUNT_OF_ORIGINAL = "consecutive_lr_updates"
 _ONE_CLASS = "AntiDeepfake's one-class variant: a self-supervised front end and a cosine"
 # One toolkit may have several layouts.
@@ -307,10 +305,7 @@ def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
     numbers = [name for name in ORIGINAL_NUMBERS if name in entries]
     named = {name: value for name, value in entries.items() if name not in numbers}
     plain = [str(name) for name, value in named.items() if not isinstance(value, Tensor)]
-    state = state_dict_in(named, path)
-    # Lightning's prefix is also that of some layouts' own layers.
-    bare = None if name_map_of(state) else without_prefix(state, _LIGHTNING)
-    layers = _Layers(state if bare is None else state_dict_in(bare, path))
+    layers = _Layers(unwrapped(state_dict_in(named, path), path))
     averages = [name for name in (AVERAGED,) if name in named and name not in layers.state]
     layers.leave_out([*other_entries, *numbers, *plain, *averages], TRAINING)
     return layers
