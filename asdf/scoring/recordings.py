@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from asdf.audio import read_audio
-from asdf.audio.channels import compare_samples
+from asdf.audio.channels import Comparison, compare_samples
 from asdf.audio.reading import check_channel, choose_channels, find_fault
 from asdf.audio.recording_sources import Limits, Source, difference_of
 from asdf.audio.sample_rates import resample
@@ -95,12 +95,15 @@ def heard_again(waveform: np.ndarray, audio: Audio) -> np.ndarray:
     return waveform
 
 
-def as_chunk(array: Any, channels: int | str = "mean") -> np.ndarray:
+def as_chunk(
+    array: Any, channels: int | str = "mean", compared: Comparison | None = None
+) -> np.ndarray:
     """Return the next samples of a recording as float32 at their rate, for the chosen channels.
 
     Args:
         array: Samples, (samples,) or (samples, channels), of the types of `as_waveform`; may be
             empty.
+        compared: Comparison of the channels that are averaged, which goes on with this chunk.
 
     Raises:
         UsageError: as `as_waveform`.
@@ -110,6 +113,8 @@ def as_chunk(array: Any, channels: int | str = "mean") -> np.ndarray:
     if samples.ndim == 2 and 1 <= samples.shape[1] <= MAX_CHANNELS:
         is_chunk = True
         if channels == "mean":
+            if compared is not None:
+                compared.add(samples)
             samples = samples.mean(axis=1, dtype=np.float32)
     if not is_chunk:
         raise UsageError(

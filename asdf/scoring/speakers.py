@@ -53,6 +53,10 @@ class SpeakerRecording(Recording):
     def heard_as(self, audio: Audio) -> SpeakerRecording:
         return replace(self, audio=audio, whole=self.whole.heard_as(audio))
 
+    def differing(self) -> tuple[str, Sequence[Recording]]:
+        why, sides = self.whole.differing()
+        return why, [replace(self, name=side.name, path=side.path, whole=side) for side in sides]
+
     def measure(self, sad: SpeechActivity) -> SpeechLength:
         if sad.mode != NO_DETECTION.mode:
             speech = self.read_whole()

@@ -8,16 +8,19 @@ holds one window and what the next one needs, for recordings of any length.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from asdf.audio.channels import Comparison
 from asdf.audio.streaming import StreamResampler
 from asdf.errors import UsageError
+from asdf.scoring.differing import UNDECIDED
 from asdf.scoring.hearing import Hearing
 from asdf.scoring.parts import PartFinder
 from asdf.scoring.recordings import as_chunk
-from asdf.scoring.scored import Score, WindowScore
+from asdf.scoring.scored import Known, Score, WindowScore
 from asdf.scoring.whole_recording import Tally, Window
 from asdf.scoring.windows import Cut, WindowCutter
 
@@ -47,6 +50,7 @@ class Stream:
         self._running = _Running()
         search = hearing.summary.search
         self._finder = None if search is None else PartFinder(search.with_windows(window, hop))
+        self._channels = Comparison()
         self._finished = False
 
     def add(self, chunk: Any) -> list[WindowScore]:
@@ -62,7 +66,7 @@ class Stream:
         """
         if self._finished:
             raise UsageError("this stream is finished: begin another one with detector.stream.")
-        self._resampler.add(as_chunk(chunk, self._hearing.audio.channels))
+        self._resampler.add(as_chunk(chunk, self._hearing.audio.channels, self._channels))
         scores = []
         # The first window needs all of its samples, each later one only a hop more.
         missing = self._hop if self._resampler.done else self._window
@@ -91,7 +95,7 @@ class Stream:
 
         It has the attributes of `Detector.score_whole`, and ends with the same score if windows and
         hop are `length.max_samples` and speech activity detection is off. Its parts are those of
-        the stream's windows.
+        the stream's windows. The verdict on channels that differ is 'undecided'.
         """
         if not self._running.windows:
             return None
@@ -99,7 +103,15 @@ class Stream:
         parts = None
         if self._finder is not None and self._finder.search.applies(tally.end):
             parts = self._finder.result()
-        return self._hearing.summary.describe_whole(tally, parts=parts)
+        score = self._hearing.summary.describe_whole(tally, parts=parts)
+        why = self._channels.relation().why
+        if not why:
+            return score
+        known = {each.name: getattr(score, each.name) for each in fields(Known)}
+        known["verdict"] = UNDECIDED if score.judged else None
+        remark = f"{why}: give each channel a stream of its own"
+        known["remark"] = "; ".join(filter(None, [remark, score.remark]))
+        return Score(score, **known)
 
     def _score(self, cuts: Iterable[Cut]) -> list[WindowScore]:
         scores = []

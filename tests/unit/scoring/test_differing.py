@@ -13,6 +13,7 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
+from asdf.errors import UsageError
 from asdf.evaluation import read_any_scores
 from asdf.scoring.differing import UNDECIDED, ChannelColumn
 from asdf.scoring.scored import MIXED, Scored
@@ -179,3 +180,38 @@ def test_a_journal_keeps_channels(tmp_path: Path, network: Path, between: float)
     for threshold, verdict in ((-1000, "bona fide"), (1000, "spoof")):
         restored = ChannelColumn(threshold).restored(saved)
         assert {each["verdict"] for each in restored.channels} == {verdict}
+
+
+def test_a_stream_of_differing_channels_is_undecided(network: Path, between: float) -> None:
+    stereo = np.stack([ONE, OTHER], axis=1)
+    for chunk in (160, 5000):
+        stream = opened(network, between).stream(RATE, 0.5, 0.25)
+        for start in range(0, SAMPLES, chunk):
+            stream.add(stereo[start : start + chunk])
+        stream.finish()
+        assert stream.score is not None and stream.score.verdict == UNDECIDED
+        assert "give each channel a stream of its own" in stream.score.remark
+        assert "the channels are not the same sound" in stream.score.remark
+
+
+@pytest.mark.parametrize("other", [ONE, 0.5 * ONE, SILENCE])
+def test_a_stream_of_one_sound_has_its_verdict(network: Path, between: float, other) -> None:
+    stream = opened(network, between).stream(RATE, 0.5, 0.25)
+    stream.add(np.stack([ONE, other], axis=1))
+    assert stream.score is not None and stream.score.verdict in ("bona fide", "spoof")
+    assert "channel" not in stream.score.remark
+    with pytest.raises(UsageError, match="of 2 channels goes on with 3"):
+        stream.add(np.zeros((80, 3), np.float32))
+
+
+def test_a_speaker_has_the_scores_of_channels_that_differ(network: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "call.wav", ONE, OTHER)
+    turns = "SPEAKER call 1 0.0 1.2 <NA> <NA> ann <NA>\n"
+    (tmp_path / "call.rttm").write_text(turns)
+    [ann] = opened(network, 0.0).score_speakers(path, tmp_path / "call.rttm")
+    channels = ann.result.values[ChannelColumn.key].channels
+    for each, voice in zip(channels, (ONE, OTHER), strict=True):
+        expected = opened(network).score_whole(voice[: round(1.2 * RATE)], RATE).score
+        assert each["score"] == pytest.approx(expected, abs=2e-4)
+    assert [each["channel"] for each in channels] == [0, 1]
+    assert "the channels are not the same sound" in ann.result.remark
