@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
@@ -29,15 +30,11 @@ from asdf.extras.service.exchange import Exchanges, refusal_response
 from asdf.extras.service.limits import Refusal
 from asdf.extras.service.page_files import PageFiles
 from asdf.extras.service.service import Question, Service
-from asdf.extras.service.uploads import read_upload, watch_client
+from asdf.extras.service.uploads import read_upload, unknown_name, watch_client
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.scoring.parts import part_window
 from asdf.version import VERSION
 
-_WINDOW = Query(description="Seconds of a window: scores over time as well.")
-_HOP = Query(description="Seconds from the start of a window to the next; else half a window.")
-_TRIAL = Query(description="Score the beginning only, as a trial of the network's protocol.")
-_OUTLINE = Query(ge=0, le=4000, description="Points of the waveform's outline, for a picture.")
 _FILE = {"type": "string", "format": "binary"}
 _TURNS = "Turns of the recording's speakers: adds a score for each of them."
 _FORM = {
@@ -62,10 +59,38 @@ _REFUSALS = {
     413: "The recording is too large.",
     415: "The content type is not one of recordings.",
     421: "The service is not known by the host name of the request.",
-    422: "The recording cannot be decoded or is too long, or windows leave parts of it out.",
+    422: "The recording cannot be decoded or is too long, or the question has a mistake.",
     500: "The network fails.",
     503: "The service is full or not ready; Retry-After states when to try again.",
 }
+
+
+class Asked(BaseModel):
+    """The parameters of a request for a score; any other is refused."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    window: float | None = None
+    """Seconds of a window: scores over time as well."""
+    hop: float | None = None
+    """Seconds from the start of a window to the next; else half a window."""
+    trial: bool = False
+    """Score the beginning only, as a trial of the network's protocol."""
+    outline: int = Field(0, ge=0, le=4000)
+    """Points of the waveform's outline, for a picture."""
+
+    def read_question(self) -> Question:
+        """Return what is asked.
+
+        Raises:
+            UsageError: a hop without a window.
+        """
+        windows = None
+        if self.window is not None:
+            windows = (self.window, self.window / 2 if self.hop is None else self.hop)
+        elif self.hop is not None:
+            raise UsageError("hop is the distance between windows: set window too.")
+        return Question(windows, self.trial, self.outline)
 
 
 def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
@@ -135,21 +160,10 @@ def _add_scores(app: FastAPI, service: Service, token: Token | None) -> None:
         response_description="The score.",
         tags=["scores"],
     )
-    async def score(
-        request: Request,
-        window: Annotated[float | None, _WINDOW] = None,
-        hop: Annotated[float | None, _HOP] = None,
-        trial: Annotated[bool, _TRIAL] = False,
-        outline: Annotated[int, _OUTLINE] = 0,
-    ) -> Response:
+    async def score(request: Request, asked: Annotated[Asked, Query()]) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
         _check_token(token, request)
-        if window is None and hop is not None:
-            raise UsageError("hop is the distance between windows: set window too.")
-        windows = None
-        if window is not None:
-            windows = (window, window / 2 if hop is None else hop)
-        question = Question(windows, trial, outline)
+        question = asked.read_question()
         service.check_question(question)
         with service.slot() as slot:
             upload = await read_upload(request, service.limits)
@@ -256,6 +270,8 @@ def _answer_refusals(app: FastAPI) -> None:
     async def malformed(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         name = first["loc"][-1]
+        if first["type"] == "extra_forbidden":
+            return refusal_response(unknown_name("parameter", name, Asked.model_fields))
         return JSONResponse({"error": f"{name}: {first['msg']}."}, 422)
 
     # The traceback is in the log.

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from starlette.datastructures import UploadFile
@@ -24,7 +24,7 @@ from asdf.audio.streaming import read_blocks
 from asdf.extras.service.limits import GONE, Refusal, ServiceLimits
 from asdf.scoring.recordings import FileRecording
 from asdf.settings.sections import Audio
-from asdf.text import printable, shorten
+from asdf.text import did_you_mean, printable, shorten
 
 NAME = "the recording"
 """Name of a recording without a name, in messages."""
@@ -33,7 +33,7 @@ NAME = "the recording"
 _FORM_BYTES = 16_384
 _MAX_FIELDS = 8
 _MAX_NAME = 100
-_TURNS = "rttm"
+_FILE, _TURNS = _FIELDS = ("file", "rttm")
 # At a high rate with many channels, each block takes far more memory than at 16 kHz.
 _BLOCK_S = 4
 _BLOCK_BYTES = 2**28
@@ -151,23 +151,32 @@ async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
         form = await parser.parse()
     except MultiPartException as error:
         raise Refusal(400, f"the form cannot be read ({error.message}): {_HINT}.") from None
-    turns = b""
-    uploads = []
+    files: dict[str, UploadFile] = {}
     for field, value in form.multi_items():
+        if field not in _FIELDS:
+            raise unknown_name("form field", field, _FIELDS)
+        if field in files:
+            raise Refusal(400, f"the form cannot be read (it has {field} twice): {_HINT}.")
         if not isinstance(value, UploadFile):
-            continue
-        if field == _TURNS:
-            turns = await value.read()
-        else:
-            # The last component of its name, printable and not too long.
-            last = (value.filename or "").replace("\\", "/").rpartition("/")[2]
-            name = shorten(printable(last, one_line=True), _MAX_NAME)
-            uploads.append(Upload(await value.read(), name))
-    if not uploads:
+            raise Refusal(400, f"the form has text as {field}, where a file belongs: {_HINT}.")
+        files[field] = value
+    if _FILE not in files:
         raise Refusal(400, f"the form has no file: {_HINT}.")
-    if len(uploads) > 1:
-        raise Refusal(400, f"the form cannot be read (it has two recordings): {_HINT}.")
-    return replace(uploads[0], turns=turns)
+    # The last component of its name, printable and not too long.
+    last = (files[_FILE].filename or "").replace("\\", "/").rpartition("/")[2]
+    name = shorten(printable(last, one_line=True), _MAX_NAME)
+    turns = await files[_TURNS].read() if _TURNS in files else b""
+    return Upload(await files[_FILE].read(), name, turns)
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> Refusal:
+    """Return the refusal of a parameter or form field that nothing would read."""
+    shown = shorten(printable(str(name), one_line=True), _MAX_NAME)
+    near = did_you_mean(shown, known) or f" It takes {', '.join(known)}."
+    where = ""
+    if kind != "parameter":
+        where = " Parameters are in the address, as in /score?window=4."
+    return Refusal(422, f"/score has no {kind} '{shown}'.{near}{where}")
 
 
 async def _read_chunks(

@@ -94,4 +94,4 @@ def test_turns_that_do_not_fit_are_refused(served, turns, query, message):
 
 def test_two_recordings_are_refused(served):
     answer = ask(served, file=as_file(CALL), other=as_file(CALL))
-    assert answer.status == 400 and "two recordings" in answer.json["error"]
+    assert answer.status == 422 and "no form field 'other'" in answer.json["error"]
