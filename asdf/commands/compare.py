@@ -38,6 +38,7 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
+from asdf.scoring.whose_scores import replaced_network
 from asdf.tables.plain_text import as_json
 from asdf.tables.table import Column
 from asdf.tasks.studies.over_seeds import Spread
@@ -102,6 +103,11 @@ def main(arguments: list[str]) -> int:
         write_text(args.json, as_json(record))
     for block in blocks:
         show(block, screen)
+    for side in comparison.sides if isinstance(comparison, SeedComparison) else (comparison,):
+        for run, network in zip(side.runs, side.networks, strict=True):
+            for path in run.score_files().get(network or "", {}).values():
+                if remark := replaced_network(path):
+                    show_error(f"warning: {remark}")
     for message in comparison.refused:
         show_error(f"error: {message}")
     return 1 if comparison.refused else 0

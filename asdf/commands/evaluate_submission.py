@@ -11,9 +11,10 @@ import numpy as np
 from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.evaluate_thresholds import read_threshold
 from asdf.commands.judged_files import Protocol, System, read_system_scores
-from asdf.commands.outputs import input_name, output_name, show
+from asdf.commands.outputs import output_name, show
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.summary import known_columns
+from asdf.runs.streams import input_name
 from asdf.text import quoted_and_more
 from asdf.trials.formats import read_score_file
 from asdf.trials.score_file import Scores

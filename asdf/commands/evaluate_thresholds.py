@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import Protocol, System
-from asdf.commands.outputs import input_name
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.decisions import Decided, OneClassSet, Threshold, decide_one_class
@@ -21,7 +20,8 @@ from asdf.metrics.intervals import Interval
 from asdf.metrics.results import joined_columns
 from asdf.metrics.summary import known_columns
 from asdf.metrics.thresholds import choose_threshold, score_threshold
-from asdf.runs.streams import show_error
+from asdf.runs.streams import input_name, show_error
+from asdf.scoring.whose_scores import network_of, warn_of_other_network
 from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Columns, Table, Value, counts, each, rate
 from asdf.text import as_facts, read_number
@@ -81,7 +81,7 @@ def check_thresholds(args: EvaluateOptions, systems: Sequence[System]) -> None:
     for name, named in (("from", args.threshold_from), ("of", args.threshold_of)):
         if named and len(named) != len(systems):
             # A file without a statement may be of any network.
-            networks = {_network_of(system.path) for system in systems}
+            networks = {network_of(system.path) for system in systems}
             if len(named) == 1 and len(networks) == 1 and None not in networks:
                 continue
             raise UsageError(
@@ -110,17 +110,10 @@ def threshold_of(args: EvaluateOptions, index: int, scores: Scores, path: Path) 
         return Threshold(read_threshold(args.threshold), "as stated")
     if args.threshold_of:
         # A single source applies to all systems.
-        return _threshold_of_network(args.threshold_of[index % len(args.threshold_of)])
+        return _threshold_of_network(args.threshold_of[index % len(args.threshold_of)], path)
     if args.threshold_from:
         other = Path(args.threshold_from[index % len(args.threshold_from)])
-        theirs, ours = _network_of(other), _network_of(path)
-        if theirs is not None and ours is not None and theirs != ours:
-            show_error(
-                f"warning: the threshold comes from {input_name(other)}, whose scores are from "
-                f"another network file (SHA-256 {theirs[:12]}...) than those of {input_name(path)} "
-                f"({ours[:12]}...). Unless one is a calibrated copy of the other, score both sets "
-                "with the same network: a threshold applies only to scores of the same network."
-            )
+        warn_of_other_network(path, "threshold", input_name(other), network_of(other))
         return _threshold_of_set(args, other, scores)
     return None
 
@@ -166,19 +159,11 @@ def _threshold_of_set(args: EvaluateOptions, path: Path, judged: Scores) -> Thre
     return Threshold(value, f"{_IN_WORDS[rule]} of {input_name(path)}")
 
 
-def _network_of(path: Path) -> str | None:
-    """Return the digest of the network that made a score file; None if unknown."""
-    from asdf.trials.scored_files import read_how_scored
-
-    stated = read_how_scored(path)
-    return None if stated is None else stated.network
-
-
-def _threshold_of_network(name: str) -> Threshold:
-    """Return the threshold of a calibrated network."""
+def _threshold_of_network(name: str, path: Path) -> Threshold:
+    """Return the threshold of a calibrated network for the scores of a file."""
     # Networks are read with torch, which takes seconds to import.
     from asdf.checkpoint.network_reading import read_network_file
-    from asdf.interchange import find_network
+    from asdf.interchange import find_network, network_digest
     from asdf.metrics.calibration import read_calibration
 
     file = read_network_file(find_network(name))
@@ -188,6 +173,7 @@ def _threshold_of_network(name: str) -> Threshold:
             f"{name} is not calibrated, so it has no threshold. Calibrate it first: "
             f"python -m asdf calibrate {name} DEV_SCORES"
         )
+    warn_of_other_network(path, "threshold", name, network_digest(name))
     return Threshold(score_threshold(calibration), f"of the calibrated network {name}")
 
 
@@ -214,7 +200,7 @@ def calibration_of_scores(path: Path, network: str) -> Calibration:
             f"--calibration {network}: this network is not calibrated. Calibrate it first: "
             f"python -m asdf calibrate {network} SCORES --output CALIBRATED"
         )
-    scored_by = _network_of(path)
+    scored_by = network_of(path)
     if scored_by is not None and scored_by != network_digest(detector.source):
         raise AsdfError(
             f"the scores in {path} are from another network than {network}, so its calibration "

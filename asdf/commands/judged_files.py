@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.options import flag, option
-from asdf.commands.outputs import input_name
 from asdf.errors import UsageError
-from asdf.runs.streams import show_error
+from asdf.runs.layout import layout_of_score_file
+from asdf.runs.streams import input_name, show_error
+from asdf.scoring.whose_scores import replaced_network
 from asdf.tables.labels import differing_parts
 from asdf.text import numbered
 
@@ -158,7 +159,7 @@ def read_system_scores(
 ) -> Scores:
     """Read the scores of a system, for the protocol's trials if there is one.
 
-    Scored trials that are left out are counted on stderr.
+    Scored trials that are left out are counted on stderr, and a replaced network is warned of.
 
     Args:
         are_decisions: Whether the file contains decisions, which become the scores 1 and 0.
@@ -170,6 +171,10 @@ def read_system_scores(
     from asdf.trials.formats import read_decisions, read_score_file
     from asdf.trials.matching import read_matched
 
+    whole = path.absolute()
+    # Outside of a run there is no network beside the scores.
+    if layout_of_score_file(whole) and (remark := replaced_network(whole)):
+        show_error(f"warning: {remark}")
     read = read_decisions if are_decisions else read_score_file
     if protocol.trials is None:
         return read(path).labelled(path, both_classes=both_classes)

@@ -18,7 +18,7 @@ from typing import TextIO
 import asdf
 from asdf.distributed.devices import installed_torch
 from asdf.errors import UsageError
-from asdf.runs.streams import STDIN, STDOUT, STREAM, descriptor_of, is_stdout, stream_name
+from asdf.runs.streams import STDOUT, STREAM, descriptor_of, is_stdout, stream_name
 from asdf.text import PROGRAM, as_typed, printable
 
 GREEN, RED, AMBER = "32", "31", "33"
@@ -136,11 +136,6 @@ def replicates_bar(title: str) -> Iterator[Callable[[int, int], None]]:
             bar.update(done - bar.n)
 
         yield progress
-
-
-def input_name(path: Path) -> str:
-    """Return the name of an input for display."""
-    return stream_name(STDIN) if str(path) == STREAM else str(path)
 
 
 def output_name(path: Path) -> str:

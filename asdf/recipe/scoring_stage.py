@@ -31,6 +31,7 @@ from asdf.runs.files import write_text
 from asdf.runs.layout import NetworkName
 from asdf.runs.log import LOG
 from asdf.scoring.score_list import ScoredList, build_list_scorer, score_with_extras
+from asdf.scoring.whose_scores import replaced_network
 from asdf.tasks.studies.generalisation import generalisation_json, generalisation_text
 from asdf.training.objective import LossOnTrials
 from asdf.training.task import ScoredSet, Tasks, find_tasks
@@ -263,6 +264,8 @@ def _result_row(
     if missing_class(scores.labels):
         LOG.info("%s has trials of one class only: %s are reported", corpus, ", ".join(of_tasks))
         return None
+    if remark := replaced_network(path.absolute()):
+        LOG.warning("warning: %s", remark)
     return Row(
         epoch=str(NetworkName.parse(network)),
         set=corpus,

@@ -30,6 +30,7 @@ from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, th
 from asdf.report.task_results import TaskResults, has_sources_alone
 from asdf.runs.evaluations import best_network, describe_stale
 from asdf.runs.layout import Layout, runs_inside
+from asdf.scoring.whose_scores import replaced_network
 from asdf.tables.labels import labels_of
 from asdf.tasks.studies.configurations import Measured, ReportFinding
 from asdf.tasks.studies.generalisation import Generalisation, measure_generalisation
@@ -378,6 +379,8 @@ class _Collection:
                 message = str(error).removeprefix(f"{system}: ")
                 self.findings.append(ReportFinding(where, "error", message))
                 continue
+            if remark := replaced_network(run.score_file(network, set_name)):
+                self.findings.append(ReportFinding(where, "warning", remark))
             for finding in summary.findings:
                 self.findings.append(ReportFinding(where, finding.level, finding.message))
             self.measurements.append(self._measure(index, system, network, summary))

@@ -122,6 +122,11 @@ def stream_name(descriptor: int) -> str:
     return _NAMES.get(descriptor, f"file descriptor {descriptor}")
 
 
+def input_name(path: Path) -> str:
+    """Return the name of an input for display."""
+    return stream_name(STDIN) if str(path) == STREAM else str(path)
+
+
 def stream_advice(descriptor: int, error: OSError) -> str:
     """Return the message for a stream that cannot be written."""
     return (

@@ -6,6 +6,7 @@ import pytest
 import asdf
 from asdf.__main__ import main
 from asdf.evaluation import read_scores, write_scores
+from asdf.trials.scored_files import read_how_scored, write_how_scored
 
 OPTIONS = (
     "debug",
@@ -31,6 +32,7 @@ def trained(recipe, corpus, tmp_path, capsys, monkeypatch):
         scores = read_scores(path)
         labels = (scores.scores >= np.median(scores.scores)).astype(int)
         write_scores(path, scores.ids, labels, scores.scores)
+        write_how_scored(path, read_how_scored(path))
     return recipe.system()
 
 

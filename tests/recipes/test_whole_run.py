@@ -9,6 +9,7 @@ import torch
 from asdf.evaluation import eer, read_scores
 from asdf.extras.cpu.packed_weights import is_available
 from asdf.interchange import network_digest
+from asdf.runs.files import sha256_of
 from asdf.settings import Settings
 
 
@@ -32,6 +33,7 @@ def test_all_stages_write_what_they_say(recipe, capsys):
             "max_samples": 1000000,
             "precision": "fp32",
             "engine": "packed" if is_available() else "plain",
+            "sha256": sha256_of(system / "scores" / "epoch.3" / f"{name}.txt"),
         }
     results = json.loads((system / "results" / "results.json").read_text())
     dev = read_scores(system / "scores" / "epoch.3" / "demo-dev.txt")
@@ -47,6 +49,22 @@ def test_all_stages_write_what_they_say(recipe, capsys):
     assert kinds.count("step") == 10
     assert not (system / "owner.lock").exists()
     assert not list(system.rglob("*.part"))
+
+
+def test_stage_3_says_which_scores_are_of_a_replaced_network(recipe, capsys):
+    assert recipe.call(capsys, "debug", "network.max_epochs=2").status == 0
+    again = ("debug", "network.max_epochs=2", "recipe.start_stage=3")
+    assert "replaced" not in recipe.call(capsys, *again).output
+    networks = recipe.system() / "networks"
+    (networks / "epoch.2.pt").write_bytes((networks / "epoch.1.pt").read_bytes())
+    outcome = recipe.call(capsys, *again)
+    assert outcome.status == 0
+    scores = recipe.system() / "scores" / "epoch.2" / "demo-eval.txt"
+    assert f"warning: the scores in {scores} are not of the present epoch.2.pt" in outcome.output
+    assert outcome.output.count("which was replaced after them") == 2
+    # Stage 2 scores them anew.
+    again = (*again[:2], "recipe.start_stage=2")
+    assert "replaced" not in recipe.call(capsys, *again).output
 
 
 @pytest.mark.usefixtures("bfloat16")

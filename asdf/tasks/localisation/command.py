@@ -15,10 +15,10 @@ from typing import Any
 
 from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import System
-from asdf.commands.outputs import input_name, replicates_bar, show, text_stream, write_outputs
+from asdf.commands.outputs import replicates_bar, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
-from asdf.runs.streams import show_error
+from asdf.runs.streams import input_name, show_error
 from asdf.segments import Reference, ScoredFrames, read_frame_scores, read_reference, spoofed_parts
 from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, each, rate, texts

@@ -10,18 +10,11 @@ import numpy as np
 
 from asdf.commands.evaluate import EvaluateOptions, development_files
 from asdf.commands.judged_files import System
-from asdf.commands.outputs import (
-    input_name,
-    output_name,
-    replicates_bar,
-    show,
-    text_stream,
-    write_outputs,
-)
+from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text
-from asdf.runs.streams import show_error
+from asdf.runs.streams import input_name, show_error
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     SasvTrials,

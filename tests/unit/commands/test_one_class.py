@@ -86,7 +86,7 @@ def test_a_threshold_of_another_network_is_warned_of(files, capsys):
     say_network("dev.txt", "b" * 64)
     status, _, err = run(capsys, "calls.txt", "--threshold-from", "dev.txt")
     assert status == 0
-    assert "dev.txt, whose scores are from another network file (SHA-256 bbbbbbbbbbbb...)" in err
+    assert "the threshold of dev.txt is of another network (SHA-256 bbbbbbbbbbbb...)" in err
 
 
 def test_false_alarms_of_genuine_calls(files, capsys):

@@ -8,13 +8,13 @@ import pytest
 from asdf.commands.outputs import (
     check_file,
     check_inputs,
-    input_name,
     output_name,
     show,
     text_stream,
     write_outputs,
 )
 from asdf.errors import UsageError
+from asdf.runs.streams import input_name
 
 
 def test_the_text_goes_to_stderr_where_an_output_goes_to_stdout(tmp_path):

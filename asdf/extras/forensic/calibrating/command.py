@@ -49,8 +49,7 @@ import numpy as np
 
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
-from asdf.commands.outputs import check_file, check_inputs, input_name, show
-from asdf.commands.whose_scores import check_networks_of
+from asdf.commands.outputs import check_file, check_inputs, show
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.forensic.calibrating.learning import (
     describe_learnt,
@@ -64,6 +63,8 @@ from asdf.extras.forensic.calibrating.sets import choose_of_run, describe_set, p
 from asdf.hub import parse_name
 from asdf.metrics.costs import DetectionCost
 from asdf.metrics.llr_maps import AUTO, METHODS
+from asdf.runs.streams import input_name
+from asdf.scoring.whose_scores import check_networks_of
 from asdf.shipped import is_shipped
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.commands.outputs import AMBER, in_colour, input_name, show
-from asdf.commands.whose_scores import locate_recordings, open_as_scored
+from asdf.commands.outputs import AMBER, in_colour, show
 from asdf.errors import AsdfError
 from asdf.extras.forensic.unlike import MAX_NUMBERS, Home, check_enough, learn_home
 from asdf.facts import SAMPLE_RATE
@@ -28,7 +27,9 @@ from asdf.metrics.detection import eer
 from asdf.metrics.llr_maps import AUTO, LN10, METHODS, log10_llr
 from asdf.runs.log import track
 from asdf.runs.seeds import generator
+from asdf.runs.streams import input_name
 from asdf.scoring.parts import WindowThreshold
+from asdf.scoring.whose_scores import locate_recordings, open_as_scored
 from asdf.tasks.fusion.gain import calibrated_cllr, make_folds
 from asdf.text import as_typed
 from asdf.trials.how_scored import in_precision

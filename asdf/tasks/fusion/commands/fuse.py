@@ -37,13 +37,11 @@ from asdf.commands.outputs import (
     check_file,
     check_inputs,
     check_overwriting,
-    input_name,
     output_name,
     show,
     text_stream,
     write_outputs,
 )
-from asdf.commands.whose_scores import check_networks_of
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, paired_test
@@ -52,7 +50,8 @@ from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.metrics.results import Result, evaluate
 from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
-from asdf.runs.streams import descriptor_of
+from asdf.runs.streams import descriptor_of, input_name
+from asdf.scoring.whose_scores import check_networks_of, network_of, warn_of_other_network
 from asdf.shipped import is_shipped
 from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, each, texts
@@ -190,8 +189,9 @@ def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusi
     paths = [Path(word) for word in words]
     systems: list[Scores] = []
     have_labels = set()
-    for path in paths:
+    for path, fitted in zip(paths, development.paths, strict=True):
         file = read_score_file(path)
+        warn_of_other_network(path, "weight", input_name(fitted), network_of(fitted))
         have_labels.add(file.labels is not None)
         labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
         own = Scores(file.ids, labels, file.scores)

@@ -1,23 +1,25 @@
-"""The network of a score file, checked before anything is learnt from both.
+"""The network of a score file, checked wherever a result would be taken for that of another.
 
-Invariant: scores of another network, or with reversed sign, are refused with one message; a check
-that is impossible is reported as not done, and never assumed to succeed.
+Invariant: before anything is learnt from both, scores of another network, or with reversed sign,
+are refused with one message; a check that is impossible is reported as not done, and never assumed
+to succeed. A threshold, weights or a result of another network may be meant, and are remarked.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asdf.commands.outputs import input_name
 from asdf.errors import AsdfError
 from asdf.runs.layout import NetworkName, layout_of_score_file, network_of_score_file
-from asdf.runs.streams import descriptor_of, show_error
-from asdf.trials.how_scored import FULL
+from asdf.runs.streams import descriptor_of, input_name, show_error
+from asdf.trials.how_scored import FULL, entry_path
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.scored_files import how_scored, read_how_scored
 
@@ -34,6 +36,55 @@ machines are within it, those of another epoch of a training hardly ever."""
 _TOLERANCE_NOT_KNOWN = TOLERANCES["tf32"]
 
 
+def network_of(path: Path) -> str | None:
+    """Return the digest of the network that made a score file; None if it is not stated."""
+    stated = read_how_scored(path)
+    return None if stated is None else stated.network
+
+
+def warn_of_other_network(path: Path, what: str, source: str, theirs: str | None) -> None:
+    """Show a warning if what is applied to a score file is of another network, as far as is known.
+
+    Args:
+        what: Name of what is applied to the scores, such as 'threshold'.
+        source: Score file, or network, that it is from.
+        theirs: Digest of the network of `source`.
+    """
+    ours = network_of(path)
+    if theirs is not None and ours is not None and theirs != ours:
+        show_error(
+            f"warning: the {what} of {source} is of another network (SHA-256 {theirs[:12]}...) "
+            f"than the scores in {input_name(path)} ({ours[:12]}...), to which it does not apply. "
+            "Score both sets with the same network."
+        )
+
+
+def replaced_network(path: Path) -> str:
+    """Return a remark if the network file of a run is not the one that made its scores; else ''."""
+    layout, name = layout_of_score_file(path), network_of_score_file(path)
+    stated = network_of(path)
+    if layout is None or name is None or stated is None:
+        return ""
+    file = layout.network_file(name)
+    with suppress(OSError, AsdfError):
+        # This time cannot be set, so the weights of an older file, of gigabytes, are not read.
+        changed = file.stat().st_ctime_ns
+        if changed > entry_path(path).stat().st_mtime_ns and _digest(file, changed) != stated:
+            return (
+                f"the scores in {path} are not of the present {file.name}, which was replaced "
+                "after them: score the set again (stage 2)"
+            )
+    return ""
+
+
+@lru_cache
+def _digest(file: Path, _: int) -> str:
+    """Return the digest of a network file, once for all sets that it scored."""
+    from asdf.interchange import network_digest
+
+    return network_digest(file)
+
+
 def check_networks_of(
     networks: Sequence[str], paths: Sequence[Path], scores: Sequence[Scores], folder: Path | None
 ) -> None:
@@ -46,17 +97,16 @@ def check_networks_of(
 
     digests = [network_digest(network) for network in networks]
     for network, path, own, digest in zip(networks, paths, scores, digests, strict=True):
-        stated = read_how_scored(path) if descriptor_of(path) is None else None
-        if stated is not None and stated.network == digest:
+        stated = network_of(path)
+        if stated == digest:
             continue
-        if stated is not None and stated.network in digests:
-            right = networks[digests.index(stated.network)]
+        if stated in digests:
+            right = networks[digests.index(stated)]
             raise AsdfError(
                 f"{path} was scored with {right}, but it is paired with {network}: networks and "
                 "score files are in different orders. Give them in the same order."
             )
-        differs = descriptor_of(path) is None and how_scored(path).network is not None
-        _check_by_scoring(network, path, own, folder, digest_differs=differs)
+        _check_by_scoring(network, path, own, folder, digest_differs=stated is not None)
 
 
 def _check_by_scoring(
@@ -145,7 +195,7 @@ def open_as_scored(network: str, path: Path, **options: Any) -> Detector | str:
     """
     from asdf.scoring.detector import Detector
 
-    length = how_scored(path).length if descriptor_of(path) is None else None
+    length = how_scored(path).length
     try:
         detector = Detector(network, **options)
         if length not in (None, detector.length):
@@ -164,10 +214,8 @@ def _compare(
     stated: Sequence[float],
     computed: Sequence[float],
 ) -> None:
-    precision = None if descriptor_of(path) is not None else how_scored(path).precision
-    tolerance = TOLERANCES.get(precision or "", _TOLERANCE_NOT_KNOWN) * np.maximum(
-        1.0, np.abs(computed)
-    )
+    relative = TOLERANCES.get(how_scored(path).precision or "", _TOLERANCE_NOT_KNOWN)
+    tolerance = relative * np.maximum(1.0, np.abs(computed))
     if (np.abs(np.subtract(stated, computed)) <= tolerance).all():
         return
     advice = (
