@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from asdf.commands.embed_options import EmbedOptions
 from asdf.commands.options import Command
 from asdf.commands.outputs import check_file, show
+from asdf.distributed.torchrun import become_torchrun
 from asdf.errors import UsageError
 
 COMMAND = Command("embed", __doc__, EmbedOptions)
@@ -49,11 +50,7 @@ def main(arguments: list[str]) -> int:
         )
     # torchrun sets LOCAL_RANK in the processes that it starts, which must not start others.
     if args.processes > 1 and "LOCAL_RANK" not in os.environ:
-        # --standalone takes a free port, so that several commands can share a machine.
-        launcher = ["-m", "torch.distributed.run", "--standalone"]
-        words = [*launcher, f"--nproc_per_node={args.processes}", "-m", "asdf", "embed", *arguments]
-        # In this process, so that its number, signals and exit status stay those of the command.
-        os.execv(sys.executable, [sys.executable, *words])
+        become_torchrun(args.processes, ["-m", "asdf", "embed", *arguments])
     # torch is needed from here on, and takes seconds to import.
     from asdf.commands.embed_running import embed
     from asdf.distributed.stopping import Stopped

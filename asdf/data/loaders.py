@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,11 +19,10 @@ from asdf.audio.recording_files import last_opened
 from asdf.data.batches import Batch, Clip, collate
 from asdf.data.threads import threads
 from asdf.distributed.cores import keep_freed_memory, usable_cores
-from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.distributed.stopping import SIGNALS, Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
-from asdf.runs.systems import existing_signals
 
 # Threads that keep a GPU busy: the main thread, and autograd's.
 _CORES_OF_THE_HOST = 2
@@ -99,7 +99,8 @@ class BatchLoader:
         """
         self._keys.keys = keys
         before = set(multiprocessing.active_children())
-        delivered: Iterator[Batch] = iter(self._loader)
+        with _stop_signals_blocked():
+            delivered: Iterator[Batch] = iter(self._loader)
         self._processes |= set(multiprocessing.active_children()) - before
         with threads(1) as waiting:
             if self._device.type == "cuda":
@@ -209,18 +210,33 @@ def _collate(clips: list[Clip]) -> Batch:
         )
 
 
+@contextmanager
+def _stop_signals_blocked() -> Iterator[None]:
+    """Block the stop signals while processes start, which inherit this with all their threads."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_worker(worker: int) -> None:
     # A spawned process does not inherit this setting.
     keep_freed_memory()
     # A scheduler's stop signals to all processes must not kill the workers of a run that is saving.
     # The main process's own SIGTERM still works, since torch and multiprocessing end workers with
-    # it.
-    for number in existing_signals("SIGINT", "SIGUSR1", "SIGUSR2"):
-        signal.signal(number, signal.SIG_IGN)
+    # it. No thread of this process takes another's: all of them started with it blocked.
+    for number in SIGNALS:
+        if number != signal.SIGTERM:
+            signal.signal(number, signal.SIG_IGN)
     if not hasattr(signal, "sigwaitinfo"):
         # macOS, Windows: the sender of a signal is unknown, so SIGTERM ends the worker.
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         return
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     threading.Thread(target=_end_when_the_main_process_says, daemon=True).start()
 
 

@@ -65,6 +65,10 @@ class StopRequest:
             self._next_look_s = now + _POLL_S
             if self._file is not None and self._file.exists():
                 self.reason = f"the stop file {self._file}"
+                with suppress(OSError):
+                    text = self._file.read_text(encoding="ascii", errors="replace")
+                    # asdf.distributed.torchrun writes which signal it received.
+                    self.reason = text if text.startswith("signal ") else self.reason
                 self._is_own = True
             elif self._store is not None:
                 self._exchange_with_others()
@@ -102,7 +106,8 @@ class StopRequest:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         _received.add(number)
         # Ctrl-C reaches all processes, so a request from another is not this one's first SIGINT.
-        if number == signal.SIGINT and self._is_own:
+        # One that reaches torchrun as well is passed on and comes twice: torchrun has the second.
+        if number == signal.SIGINT and self._is_own and "TORCHELASTIC_RUN_ID" not in os.environ:
             raise KeyboardInterrupt
         self._is_own = True
         self.reason = f"signal {signal.Signals(number).name}"

@@ -252,8 +252,8 @@ def start(
     return RunningJob(job, process, slots, log_start)
 
 
-def kill_tree(root: int) -> None:
-    """Kill a process and all its descendants with SIGKILL.
+def kill_tree(root: int, number: int = signal.SIGKILL) -> None:
+    """Kill a process and all its descendants, or send them another signal.
 
     A signal to the session would not suffice: torchrun starts its processes in other sessions.
     """
@@ -269,7 +269,7 @@ def kill_tree(root: int) -> None:
         tree += below.get(process, [])
     for process in tree:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
+            os.kill(process, number)
 
 
 def _stop_with(launcher: int) -> None:

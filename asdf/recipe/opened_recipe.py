@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from asdf.distributed.determinism import workspace
 from asdf.distributed.devices import TORCH_PAIR, installed_torch
-from asdf.distributed.launchers import Launch, read_launch
+from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
+from asdf.distributed.torchrun import become_torchrun
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.command_line import answer_with, parse_command_line
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
@@ -43,18 +44,6 @@ if TYPE_CHECKING:
 
 
 _LATER = ("asdf.evaluation", "asdf.interchange.pretrained", "asdf.recipe.training_stage")
-
-
-def become_torchrun(settings: list[Sections], launch: Launch) -> None:
-    """Become torchrun if several processes are requested and none have been started."""
-    # The first config stands for all: differing numbers were refused (`find_problems`).
-    processes = settings[0].computing.processes
-    if processes == 1 or launch.size > 1 or launch.is_in_torch_world:
-        return
-    # --standalone takes a free port, so that several runs can share a machine.
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    # In this process, so that its number, signals and exit status stay those of the command.
-    os.execv(sys.executable, [sys.executable, *launcher, *sys.argv])
 
 
 def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> None:
@@ -276,7 +265,10 @@ def open_recipe(
 
         # Processes exist from here on, and are not started for configs with errors.
         snapshots = [config.sections() for config in configs]
-        become_torchrun(snapshots, launch)
+        # The first config stands for all: differing numbers were refused (`find_problems`).
+        processes = snapshots[0].computing.processes
+        if processes > 1 and launch.size == 1 and not launch.is_in_torch_world:
+            become_torchrun(processes, sys.argv)
         # Before any run computes on a GPU, because the setting applies to all of them.
         deterministic = any(snapshot.computing.deterministic for snapshot in snapshots)
         ending.enter_context(workspace(deterministic))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from asdf.launcher.processes import explain_failure
+from asdf.launcher.processes import explain_failure, kill_tree
 from tests.conftest import PATIENCE_S, ROOT
 from tests.distributed.test_launchers import free_port
 
@@ -235,13 +235,67 @@ def test_a_stop_saves_and_ends_cleanly(recipe, tmp_path, processes, how):
     assert not (recipe.system() / "owner.lock").exists()
 
 
-def test_signal_to_torchrun_stops_cleanly(recipe):
-    process = recipe.start("debug", "network.max_epochs=100000", processes=2)
-    wait_for(recipe.system() / "networks" / "epoch.2.pt", process)
-    os.kill(process.pid, signal.SIGTERM)
+HELD = """
+import os
+import time
+from pathlib import Path
+
+from asdf.training.callbacks import Callback
+
+
+class Held(Callback):
+    def on_step(self, record):
+        if record["step"] == 2:
+            Path(os.environ["TEST_HELD"]).touch()
+            while not Path(os.environ["TEST_SENT"]).exists():
+                time.sleep(0.02)
+            time.sleep(1.1)  # the stop file is looked for once a second
+"""
+
+
+@pytest.mark.slow_but("torchrun-2-SIGTERM", "group-1-SIGTERM")
+@pytest.mark.parametrize(
+    ("whom", "processes", "name"),
+    [
+        # As `timeout` and a shell do.
+        ("group", 1, "SIGTERM"),
+        # As scancel and systemd do: every process, the loaders' too.
+        ("tree", 1, "SIGTERM"),
+        ("tree", 2, "SIGTERM"),
+        ("tree", 2, "SIGINT"),
+        ("group", 2, "SIGUSR1"),
+        # It passes the signal on to the groups of its processes.
+        ("torchrun", 2, "SIGTERM"),
+        ("torchrun", 2, "SIGINT"),
+    ],
+)
+def test_a_signal_to_all_processes_saves_inside_the_epoch(recipe, tmp_path, whom, processes, name):
+    (recipe.folder / "holding.py").write_text(HELD)
+    recipe.python = lambda: sys.executable
+    words = ["debug", "network.callbacks=('holding.Held',)", "network.minibatch_size=1"]
+    words += ["network.print_interval=1", "computing.network_dataloader_workers=2"]
+    held, sent = tmp_path / "held", tmp_path / "sent"
+    started = recipe.command(*words, processes=processes)
+    if whom != "torchrun":
+        started = [*recipe.command(*words), f"computing.processes={processes}"]
+    process = recipe.start_command(started, TEST_HELD=str(held), TEST_SENT=str(sent))
+    wait_for(held, process)
+    number = getattr(signal, name)
+    if whom == "group":
+        os.killpg(process.pid, number)
+    else:
+        kill_tree(process.pid, number)
+    sent.touch()
     output, _ = process.communicate(timeout=PATIENCE_S)
-    assert "stopped by signal SIGTERM" in output
+    # The end of the user's own torchrun is its own.
+    assert process.returncode == (whom == "torchrun"), output
+    resumed = torch.load(recipe.system() / "networks" / "resume.pt", weights_only=True)
+    step = resumed["progress"]["step"]
+    assert 2 < step < 13, output
+    assert f"after step {step}; the same command goes on from there" in output
     assert not (recipe.system() / "owner.lock").exists()
+    if whom != "torchrun":
+        assert "Traceback" not in output
 
 
 @pytest.mark.slow

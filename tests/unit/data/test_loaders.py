@@ -121,7 +121,14 @@ utterances, lengths = read_list(folder / "list.txt", folder), np.array([6000, 15
 clips = TrainingClips(utterances, lengths, 4000, RawBoost(), SpeechActivity(), 0)
 loader = BatchLoader(clips, 1, World())
 batches = loader.batches([[(1, i % 3)] for i in range(6)])
+
+def signal_it():
+    for name in ("TERM", "INT", "USR1", "USR2"):
+        os.kill(os.getpid(), getattr(signal, f"SIG{name}"))
+
+os.register_at_fork(after_in_child=signal_it)
 next(batches)
+assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
 [worker] = multiprocessing.active_children()
 for name in ("TERM", "INT", "USR1", "USR2"):
     code = f"import os, signal; os.kill({worker.pid}, signal.SIG{name})"
@@ -136,8 +143,7 @@ assert worker.exitcode == 0, worker.exitcode
 def test_a_stop_signal_that_reaches_every_process_leaves_the_workers(utterances, tmp_path, warm):
     """A scheduler sends them to all processes; the main one needs its workers until it has saved.
 
-    In a separate process: threads that other tests' libraries start in a forked worker do not
-    block signals.
+    The first come as soon as the worker exists. In a separate process, for its hooks of forks.
     """
     command = [warm(), "-c", SIGNALLED, str(tmp_path), str(PATIENCE_S)]
     ended = subprocess.run(command, timeout=PATIENCE_S, capture_output=True, text=True)

@@ -126,6 +126,27 @@ def test_a_second_interrupt_ends_at_once():
             os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_an_interrupt_that_torchrun_passes_on_as_well_is_the_same_request(monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    stop = StopRequest()
+    with stop.listening():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop and stop.reason == "signal SIGINT"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("signal SIGUSR1", "signal SIGUSR1"), ("", "the stop file {}"), ("é\n", "the stop file {}")],
+)
+def test_a_stop_file_may_say_which_signal_came(monkeypatch, tmp_path, text, reason):
+    path = tmp_path / "stop"
+    monkeypatch.setenv("ASDF_STOP_FILE", str(path))
+    path.write_text(text)
+    stop = StopRequest()
+    assert stop and stop.reason == reason.format(path)
+
+
 def test_a_stop_file_is_a_request_from_when_it_appears(monkeypatch, tmp_path):
     path = tmp_path / "stop"
     monkeypatch.setenv("ASDF_STOP_FILE", str(path))
