@@ -43,8 +43,8 @@ class Limits:
         """Raise an AsdfError if a recording of `seconds` is too long."""
         if self.max_seconds is not None and seconds > self.max_seconds:
             raise AsdfError(
-                f"{name} is longer than {self.max_seconds:g} s, the limit max_seconds. Cut it, or "
-                "raise the limit."
+                f"{name} is longer than {self.max_seconds:g} s, the limit max_seconds: raise the "
+                "limit."
             )
 
     def check_memory(
@@ -65,7 +65,7 @@ class Limits:
         if needed > self.memory:
             raise AsdfError(
                 f"{name} would take {needed / _MB:,.0f} MB of memory at once, and the limit "
-                f"memory_limit is {self.memory / _MB:,.0f} MB. Cut it, or raise the limit."
+                f"memory_limit is {self.memory / _MB:,.0f} MB: raise the limit."
             )
 
 

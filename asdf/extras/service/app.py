@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
@@ -130,8 +131,9 @@ def describe_service(service: Service) -> dict[str, Any]:
     heading = service.documents.of_whole
     provenance = service.documents.provenance
     length = f"{limits.max_seconds:g} seconds"
-    if limits.max_seconds >= 120:
-        length = f"{limits.max_seconds / 60:g} minutes"
+    for size, unit in ((60, "minutes"), (3600, "hours")):
+        if limits.max_seconds >= 2 * size:
+            length = f"{limits.max_seconds / size:g} {unit}"
     made = {name: getattr(provenance, name) for name in ("asdf", "torch", "network_sha256")}
     names = ("network", "kind", "threshold", "decision", "calibration", "scores")
     return {
@@ -166,7 +168,8 @@ def _add_scores(app: FastAPI, service: Service, token: Token | None) -> None:
         question = asked.read_question()
         service.check_question(question)
         with service.slot() as slot:
-            upload = await read_upload(request, service.limits)
+            hold = partial(service.enlarge, slot, seconds=0)
+            upload = await read_upload(request, service.limits, hold)
             async with watch_client(request) as gone:
                 document = await service.answer(upload, question, gone, slot)
         return JSONResponse(document)

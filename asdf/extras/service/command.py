@@ -63,7 +63,10 @@ class ServeOptions(WeightsOptions):
         "maximum length of a recording in seconds", "N", ServiceLimits.max_seconds
     )
     queue: int = option(
-        "maximum number of recordings in memory; more are refused (503)", "N", ServiceLimits.queue
+        "maximum number of recordings in memory, of which one above 10 minutes or 32 MB counts as "
+        "several; more are refused (503)",
+        "N",
+        ServiceLimits.queue,
     )
     threshold: float | None = option(
         "lowest score that is called bona fide", "T", check=check_threshold

@@ -1,7 +1,8 @@
 """From upload to answer: admission, decoding, shared forward passes, and the document.
 
 Invariant: at most `queue` recordings are in memory, counted from before the first byte is read
-until nothing of the recording is left, even if its client is gone or a decoder takes too long.
+until nothing of the recording is left, even if its client is gone or a decoder takes too long. A
+long or large recording counts as several, unless it is the only one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,13 +39,24 @@ from asdf.segments import Speaker, parse_speakers
 from asdf.trials.text_lines import lines_of
 
 Value = TypeVar("Value")
-Slot = list[Future[Any]]
-"""A recording's share of the memory, and the reading that holds it, once it has begun."""
 
 # Noise of sufficient length for any network, and for choosing kernels.
 _WARM_UP_S = 1
 # Name of the turns of speakers in messages.
 _RTTM = "rttm"
+
+
+@dataclass(eq=False)
+class Slot:
+    """A recording's share of the memory.
+
+    Attributes:
+        places: Places of the queue that it takes.
+        reading: The reading that holds it, once it has begun.
+    """
+
+    places: int = 1
+    reading: Future[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +101,7 @@ class Service:
         limits: Limits of recordings and requests.
         counts: Counts for Prometheus.
         documents: Maker of the answers.
-        in_memory: Number of recordings in memory.
+        in_memory: Number of recordings in memory, or more: places of the queue that are taken.
     """
 
     def __init__(self, detector: Detector, network: str, limits: ServiceLimits) -> None:
@@ -136,26 +149,38 @@ class Service:
         Raises:
             Refusal: 503, the service is full.
         """
-        with self._changing:
-            if self.in_memory >= self.limits.queue:
-                message = f"{self.limits.queue} recordings are already waiting: try again."
-                raise Refusal(503, message, 1)
-            self.in_memory += 1
+        slot = Slot(0)
+        self.enlarge(slot, 0, 0)
         self.counts.in_memory.inc()
-        slot: Slot = []
+
+        def leave(_: object = None) -> None:
+            with self._changing:
+                self.in_memory -= slot.places
+            self.counts.in_memory.dec()
+
         try:
             yield slot
         finally:
             # A reader that does not return keeps its recording.
-            if slot:
-                slot[0].add_done_callback(self._leave)
+            if slot.reading is not None:
+                slot.reading.add_done_callback(leave)
             else:
-                self._leave()
+                leave()
 
-    def _leave(self, _: object = None) -> None:
+    def enlarge(self, slot: Slot, bytes_sent: float, seconds: float) -> None:
+        """Take as many places of the queue as a recording of this size needs.
+
+        Raises:
+            Refusal: 503, the service is full.
+        """
+        places = self.limits.places(bytes_sent, seconds)
         with self._changing:
-            self.in_memory -= 1
-        self.counts.in_memory.dec()
+            others = self.in_memory - slot.places
+            if others and others + places > self.limits.queue:
+                message = f"{others} recordings are already waiting: try again."
+                raise Refusal(503, message, 1)
+            self.in_memory = others + max(places, slot.places)
+            slot.places = max(places, slot.places)
 
     def check_question(self, question: Question) -> None:
         """Raise a UsageError if a request cannot be answered, before anything is read."""
@@ -177,12 +202,14 @@ class Service:
         self.counts.received_bytes.inc(len(upload.content))
         wait = Wait(time.monotonic() + self.limits.request_s, threading.Event())
         name = upload.name or "-"
-        reading = self._readers.submit(self._decode, upload, question, wait)
-        slot.append(reading)
+        reading = self._readers.submit(self._decode, upload, question, wait, slot)
+        slot.reading = reading
         passing: list[Future[Any]] = []
         speakers = []
         try:
             decoded = await wait_for(reading, gone, wait)
+            seconds = decoded.pieces.total / self._hearing.audio.sample_rate
+            wait = replace(wait, until_s=wait.until_s + seconds)
             passing.append(self.passes.submit(decoded.pieces, name))
             result, windows = await wait_for(passing[0], gone, wait)
             sides = []
@@ -216,7 +243,7 @@ class Service:
             document["outline"] = decoded.outline
         return document
 
-    def _decode(self, upload: Upload, question: Question, wait: Wait) -> _Decoded:
+    def _decode(self, upload: Upload, question: Question, wait: Wait, slot: Slot) -> _Decoded:
         """Decode a recording and cut it.
 
         Raises:
@@ -227,9 +254,10 @@ class Service:
         hearing = self._hearing
         try:
             recording = recording_of(upload, self.limits, hearing.audio)
-            waveform = decode_upload(recording, wait)
+            hold = partial(self.enlarge, slot, len(upload.content))
+            waveform = decode_upload(recording, wait, hold)
             why, differing = recording.differing()
-            heard = [(side.name, decode_upload(side, wait)) for side in differing]
+            heard = [(side.name, decode_upload(side, wait, hold)) for side in differing]
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
         self._check_work(len(waveform), question)
@@ -253,7 +281,7 @@ class Service:
         if heard > self.limits.max_heard_s * rate:
             raise UsageError(
                 f"the network would score {count:,} windows, each as {heard / count / rate:.2f} s: "
-                "use a longer hop, or a shorter recording."
+                "use a longer hop."
             )
 
     def _cut_speakers(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.streaming import read_blocks
-from asdf.extras.service.limits import GONE, Refusal, ServiceLimits
+from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, other_ways
 from asdf.scoring.recordings import FileRecording
 from asdf.settings.sections import Audio
 from asdf.text import did_you_mean, printable, shorten
@@ -68,7 +68,7 @@ class Wait:
     def check(self) -> None:
         """Raise a Refusal if nobody waits any more."""
         if self.is_over.is_set() or time.monotonic() > self.until_s:
-            raise Refusal(503, "decoding took too long: send a shorter recording.", 1)
+            raise Refusal(503, "decoding took too long: try again later.", 1)
 
 
 class _InMemoryParser(MultiPartParser):
@@ -78,8 +78,13 @@ class _InMemoryParser(MultiPartParser):
     spool_max_size = 0
 
 
-async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
+async def read_upload(
+    request: Request, limits: ServiceLimits, hold: Callable[[int], None]
+) -> Upload:
     """Read the recording of a request.
+
+    Args:
+        hold: Function that is called with the number of bytes read so far, and may raise a Refusal.
 
     Raises:
         Refusal: it is too large, takes too long, or cannot be a recording.
@@ -89,7 +94,7 @@ async def read_upload(request: Request, limits: ServiceLimits) -> Upload:
     # A request without a type is accepted as it is: many programs send none.
     if kind and not is_form and not kind.startswith(_TYPES):
         raise Refusal(415, f"{shorten(kind, 60)!r} is not a content type of recordings: {_HINT}.")
-    reading = _read_form(request, limits) if is_form else _read_body(request, limits)
+    reading = (_read_form if is_form else _read_body)(request, limits, hold)
     try:
         return await asyncio.wait_for(reading, limits.upload_s)
     except asyncio.TimeoutError:
@@ -107,8 +112,13 @@ def recording_of(upload: Upload, limits: ServiceLimits, audio: Audio) -> FileRec
     return FileRecording(0, name, None, audio, Source(name, upload.content, bounds))
 
 
-def decode_upload(recording: FileRecording, wait: Wait) -> np.ndarray:
+def decode_upload(
+    recording: FileRecording, wait: Wait, hold: Callable[[float], None]
+) -> np.ndarray:
     """Return the samples of a recording as the network hears it: (T,) float32, T >= 1.
+
+    Args:
+        hold: Function that is called with the seconds so far, and may raise a Refusal.
 
     Raises:
         AsdfError: the recording cannot be decoded, or is too long.
@@ -120,6 +130,7 @@ def decode_upload(recording: FileRecording, wait: Wait) -> np.ndarray:
     for block in read_blocks(recording.source, _BLOCK_S * audio.sample_rate, audio):
         blocks.append(block)
         wait.check()
+        hold(_BLOCK_S * len(blocks))
     return np.concatenate(blocks)
 
 
@@ -138,13 +149,17 @@ async def watch_client(request: Request) -> AsyncIterator[asyncio.Future[None]]:
         gone.cancel()
 
 
-async def _read_body(request: Request, limits: ServiceLimits) -> Upload:
-    chunks = [chunk async for chunk in _read_chunks(request, limits, limits.max_bytes)]
+async def _read_body(
+    request: Request, limits: ServiceLimits, hold: Callable[[int], None]
+) -> Upload:
+    chunks = [chunk async for chunk in _read_chunks(request, limits, limits.max_bytes, hold)]
     return Upload(b"".join(chunks))
 
 
-async def _read_form(request: Request, limits: ServiceLimits) -> Upload:
-    chunks = _read_chunks(request, limits, limits.max_bytes + _FORM_BYTES)
+async def _read_form(
+    request: Request, limits: ServiceLimits, hold: Callable[[int], None]
+) -> Upload:
+    chunks = _read_chunks(request, limits, limits.max_bytes + _FORM_BYTES, hold)
     bounds = {"max_files": 2, "max_fields": _MAX_FIELDS, "max_part_size": _FORM_BYTES}
     parser = _InMemoryParser(request.headers, chunks, **bounds)
     try:
@@ -180,12 +195,10 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> Refusal:
 
 
 async def _read_chunks(
-    request: Request, limits: ServiceLimits, max_bytes: int
+    request: Request, limits: ServiceLimits, max_bytes: int, hold: Callable[[int], None]
 ) -> AsyncGenerator[bytes, None]:
     too_large = Refusal(
-        413,
-        f"the recording is larger than {limits.max_mb:g} MB, the limit of this service: cut it, "
-        "or compress it.",
+        413, f"the recording is larger than {limits.max_mb:g} MB. {other_ways('--max-mb')}"
     )
     stated = request.headers.get("content-length", "")
     if stated.isdecimal() and int(stated) > max_bytes:
@@ -195,4 +208,5 @@ async def _read_chunks(
         received += len(chunk)
         if received > max_bytes:
             raise too_large
+        hold(received)
         yield chunk

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import asdf
-from asdf.extras.service.limits import for_clients
+from asdf.extras.service.limits import ServiceLimits, for_clients
 from tests.conftest import PATIENCE_S, ROOT
 from tests.extras.service.conftest import LIMITS, TESTS, as_file, as_form, running, wait_for
 from tests.unit.conftest import small_settings, sound, write_small_network
@@ -67,7 +67,36 @@ def test_a_longer_recording_than_allowed_is_not_decoded(served):
     assert len(content) < 100_000
     answer = served.score(content)
     assert answer.status == 422
-    assert "is longer than 60 s" in error_of(answer)
+    assert "is longer than 60 s. Ask who runs this service" in error_of(answer)
+    # Evidence is not cut for a program.
+    assert "Cut" not in error_of(answer) and "--max-seconds" in error_of(answer)
+
+
+def test_a_long_recording_takes_several_places(detector):
+    long = as_file(np.zeros(1500 * 16000), kind="flac")
+    limits = replace(LIMITS, queue=3, max_seconds=2000)
+    with running(detector, limits) as served:
+        with served.service.slot():
+            assert served.score(GOOD).status == 200
+            refused = served.score(long)
+            assert refused.status == 503 and "already waiting" in error_of(refused)
+            assert int(refused.headers["retry-after"]) > 0
+            assert served.service.in_memory == 1
+        answer = served.score(long)
+        assert answer.status == 200
+        assert answer.json["recordings"][0]["seconds"] == 1500
+        wait_for(lambda: served.service.in_memory == 0)
+    # One that is alone is taken, whatever its size within the limits.
+    with running(detector, replace(limits, queue=1)) as served:
+        assert served.score(long).status == 200
+
+
+@pytest.mark.slow
+def test_two_hours_are_taken_by_default(detector):
+    with running(detector, ServiceLimits()) as served:
+        answer = served.score(as_file(np.zeros(7200 * 16000, np.float32), kind="flac"))
+    assert answer.status == 200, error_of(answer)
+    assert answer.json["recordings"][0]["seconds"] == 7200
 
 
 def test_a_stated_length_is_refused_before_anything_is_sent(served):
@@ -79,7 +108,7 @@ def test_a_stated_length_is_refused_before_anything_is_sent(served):
         answer = connection.getresponse()
         assert answer.status == 413
         assert json.loads(answer.read())["error"].startswith(
-            "the recording is larger than 2 MB, the limit of this service"
+            "the recording is larger than 2 MB. Ask who runs this service"
         )
 
 

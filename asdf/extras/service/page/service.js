@@ -17,7 +17,7 @@ function setBusy(busy) {
 
 function problemOf(file) {
   if (file.size <= data.max_mb * 1e6) return '';
-  return `The file has ${(file.size / 1e6).toFixed(1)} MB, but this service accepts up to ${data.max_mb} MB. Cut it, or compress it.`;
+  return `The file has ${(file.size / 1e6).toFixed(1)} MB, but this service accepts up to ${data.max_mb} MB. Ask who runs it for a higher limit (--max-mb), or score the file with asdf-antispoofing score.`;
 }
 
 // Scores the recordings among files that were chosen or dropped.
