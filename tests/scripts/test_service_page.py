@@ -18,6 +18,7 @@ import asdf
 from asdf.runs.files import sha256_of
 from tests.conftest import PATIENCE_S
 from tests.extras.service.conftest import LIMITS, TESTS, network, running
+from tests.extras.service.test_passes import Gate
 from tests.scripts.chromium import (
     needs_chromium,
     requested_addresses,
@@ -555,6 +556,31 @@ def test_who_finds_no_room_waits_and_goes_on(browser, detector, batch):
         said = page.execute_script("return said")
         waits = [words for words in said if "It is sent again in" in words]
         assert waits[0].startswith("1 of 2: 1 recordings are already waiting")
+        next(pages, None)
+
+
+def test_the_time_left_is_shown(browser, detector, tmp_path):
+    long = tmp_path / "long.wav"
+    soundfile.write(long, sound(59 * 16000), 16000)
+    with running(detector) as service:
+        service.wait_until_ready()
+        gate = Gate(detector)
+        service.service.passes._hearing = gate
+        pages = open_page(browser, service.url)
+        page = next(pages)
+        choose(page, long)
+        gate.let_through()
+        words = r"The detector is listening\. About \d+ (s|min) left\."
+        wait_until(page, lambda b: re.fullmatch(words, find(b, "status").text))
+        gate.let_through(1000)
+        wait_for_result(page)
+        assert find(page, "status").text == ""
+        assert page.execute_script("return [0.2, 89, 125, 3000].map(leftWords)") == [
+            "About 1 s left.",
+            "About 89 s left.",
+            "About 2 min left.",
+            "About 50 min left.",
+        ]
         next(pages, None)
 
 

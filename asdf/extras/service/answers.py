@@ -210,6 +210,8 @@ class HealthAnswer(_Answer):
     """Whether a recording that is sent now would be scored."""
     problem: str
     """Why not; empty if it would."""
+    seconds_left: float | None
+    """Estimated seconds until this process has scored all that waits; null before it is known."""
 
 
 class LiveAnswer(_Answer):

@@ -191,7 +191,8 @@ def _add_operation(
 
     def is_ready(**more: Any) -> Response:
         problem = service.problem
-        answer = {"ready": not problem, "problem": problem, **more}
+        left = service.passes.seconds_left
+        answer = {"ready": not problem, "problem": problem, "seconds_left": left, **more}
         return JSONResponse(answer, 503 if problem else 200)
 
     @app.get("/health", **described(HealthAnswer, "Whether recordings are taken"))

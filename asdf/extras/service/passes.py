@@ -72,6 +72,9 @@ class SharedPasses:
         self._queue: list[_Waiting] = []
         self._closed = False
         self._began_s: float | None = None
+        # Samples in the current pass; those of the last passes, and how long these took.
+        self._passing = 0
+        self._scored = self._took_s = 0.0
         self.is_working = False
         # A daemon thread, so that the process can end even if a device hangs.
         threading.Thread(target=self._work, name="asdf-passes", daemon=True).start()
@@ -97,6 +100,16 @@ class SharedPasses:
         began_s = self._began_s
         return 0.0 if began_s is None else time.monotonic() - began_s
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until all that waits is scored, as fast as the last passes; None if unknown."""
+        waiting = self._passing
+        with self._changed:
+            for each in self._queue:
+                for length, indices in list(each.by_length.items()):
+                    waiting += length * len(indices)
+        return waiting * self._took_s / self._scored if self._scored else None
+
     def close(self) -> None:
         """Begin no other forward pass; cancel what is waiting."""
         with self._changed:
@@ -112,17 +125,22 @@ class SharedPasses:
             self._began_s = time.monotonic()
             try:
                 pieces = [waiting.all_pieces[index] for waiting, index in batch]
+                self._passing = sum(map(self._hearing.batch_length, pieces))
                 outcomes = self._hearing.score(pieces)
             # In any case, the requests of this pass get an answer and the next are served.
             except Exception as error:
                 self._fail(batch, error)
             else:
                 self._set_working(True)
+                # The later a pass, the more it counts: the first is slow.
+                self._scored = self._scored / 2 + self._passing
+                self._took_s = self._took_s / 2 + time.monotonic() - self._began_s
                 for (waiting, index), outcome in zip(batch, outcomes, strict=True):
                     waiting.outcomes[index] = outcome
                     if not waiting.missing:
                         self._conclude(waiting)
             self._began_s = None
+            self._passing = 0
             # Waveforms must not stay in memory until the next ones arrive.
             pieces = []
             del batch

@@ -119,7 +119,7 @@ def test_pages_load_their_own_files_alone(served):
 
 
 def test_the_health_and_the_numbers(served):
-    ready = {"ready": True, "problem": ""}
+    ready = {"ready": True, "problem": "", "seconds_left": 0.0}
     assert served.ask("/health").json == ready
     assert served.ask("/live").json == {"live": True, "problem": ""}
     digest = served.ask("/version").json["network_sha256"]

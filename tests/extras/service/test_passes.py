@@ -75,6 +75,23 @@ def occupy(gate, passes):
     return first
 
 
+def test_the_time_left_is_that_of_what_waits(gate, passes):
+    """A pass of one recording is known; three recordings of the same length take three times it."""
+    assert passes.seconds_left is None
+    first = passes.submit(gate.cut(waveform(16000)))
+    gate.let_through()
+    first.result(PATIENCE_S)
+    wait_for(lambda: passes.seconds_left == 0)
+    took_s = passes._took_s
+    assert passes._scored == 16000 and took_s > 0
+    waiting = [passes.submit(gate.cut(waveform(16000, seed))) for seed in range(3)]
+    wait_for(lambda: passes.seconds_left == pytest.approx(3 * took_s))
+    gate.let_through(3)
+    for future in waiting:
+        future.result(PATIENCE_S)
+    wait_for(lambda: passes.seconds_left == 0)
+
+
 def test_all_that_wait_with_one_length_are_in_one_pass(gate, passes, detector):
     first = occupy(gate, passes)
     waiting = [passes.submit(gate.cut(waveform(9000, seed)), f"{seed}") for seed in range(5)]

@@ -1,5 +1,7 @@
 // One recording on its way to the service.
 const TRIES = 5;
+const EVERY_MS = 2000;
+const LISTENING = 'The detector is listening.';
 let request = null;
 
 function failureWords(status, message) {
@@ -33,6 +35,14 @@ function waitAndSend(seconds, words, again, progress) {
   tick();
 }
 
+// Says how long it will take until the answer comes, as far as the service knows.
+async function showTimeLeft(sending, progress) {
+  const { seconds_left: left } = await fetch('health').then((answer) => answer.json()).catch(() => ({}));
+  if (request !== sending) return;
+  progress(left ? `${LISTENING} ${leftWords(left)}` : LISTENING);
+  setTimeout(() => showTimeLeft(sending, progress), EVERY_MS);
+}
+
 // Calls `progress` with what happens in words, then `done` with the answer or `failed` with words.
 function send(entry, token, calls, tries = 1) {
   const { progress, done, failed } = calls;
@@ -47,8 +57,9 @@ function send(entry, token, calls, tries = 1) {
   if (token) sending.setRequestHeader('Authorization', `Bearer ${token}`);
   sending.upload.addEventListener('progress', (event) => {
     const sent = event.lengthComputable ? Math.floor(100 * event.loaded / event.total) : 0;
-    progress(sent < 100 ? `Sending: ${sent} %` : 'The detector is listening.');
+    progress(sent < 100 ? `Sending: ${sent} %` : LISTENING);
   });
+  sending.upload.addEventListener('load', () => setTimeout(() => showTimeLeft(sending, progress), EVERY_MS));
   sending.addEventListener('loadend', () => {
     if (request !== sending) return;
     request = null;

@@ -12,6 +12,8 @@ function clockWithTenths(seconds) {
   return `${Math.floor(tenths / 600)}:${twoDigits(Math.floor(tenths / 10) % 60)}.${tenths % 10}`;
 }
 
+const leftWords = (seconds) => (seconds < 90 ? `About ${Math.ceil(seconds)} s left.` : `About ${Math.round(seconds / 60)} min left.`);
+
 const number = (value) => String(Number(value.toPrecision(3))).replace('-', '−');
 
 const dateWords = (date) => `${new Date(date).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
