@@ -43,7 +43,12 @@ from asdf.tables.plain_text import as_json
 from asdf.tables.table import Column
 from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import aligned, p_value_text
-from asdf.trials.how_scored import different_precisions, role_notes, role_record
+from asdf.trials.how_scored import (
+    different_precisions,
+    different_recordings,
+    role_notes,
+    role_record,
+)
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
 
@@ -221,6 +226,9 @@ def _notes(results: Sequence[ResultDifference]) -> list[str]:
         if precisions := different_precisions([first, second]):
             notes.append(f"  {result.set} was scored in different precisions (A, B: {precisions}),")
             notes.append("  which moves scores a little: score both in fp32 for small differences")
+        if different_recordings([first, second]):
+            notes.append(f"  {result.set} was scored from different recordings of the same names,")
+            notes.append("  which cannot be compared: score the set again with both networks")
         for letter, scored in (("A", first), ("B", second)):
             for note in role_notes([(f"{result.set}, {letter}", scored.role)]):
                 notes.append(f"  {note}")

@@ -31,7 +31,7 @@ from asdf.metrics.summary import (
     different_trials,
     known_columns,
     leading_systems,
-    mixed_precisions,
+    mixed_scoring,
     summarise,
 )
 from asdf.report import (
@@ -225,7 +225,7 @@ def _print(
         advice = " --protocol with --ignore-others evaluates all systems on the same trials."
         for finding in different_trials(summaries):
             show_error(f"{finding.level}: {finding.message}{advice}")
-        for finding in different_lengths(summaries) + mixed_precisions(summaries):
+        for finding in different_lengths(summaries) + mixed_scoring(summaries):
             show_error(f"{finding.level}: {finding.message}")
     if args.submission:
         written = output_name(args.submission)

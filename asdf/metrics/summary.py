@@ -43,7 +43,13 @@ from asdf.metrics.results import (
 from asdf.metrics.score_checks import Finding, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
 from asdf.trials.asv_scores import AsvScores
-from asdf.trials.how_scored import NOT_KNOWN, HowScored, ScoredLength, different_precisions
+from asdf.trials.how_scored import (
+    NOT_KNOWN,
+    HowScored,
+    ScoredLength,
+    different_precisions,
+    different_recordings,
+)
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
@@ -420,13 +426,17 @@ def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
     return [Finding("warning", message)]
 
 
-def mixed_precisions(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set were scored in different precisions."""
-    precisions = different_precisions(summary.scored for summary in summaries)
-    if not precisions:
-        return []
-    message = (
-        f"the systems were scored in different precisions ({precisions}), which moves scores a "
-        "little: score all in fp32 where a small difference counts."
-    )
-    return [Finding("warning", message)]
+def mixed_scoring(summaries: Sequence[Summary]) -> list[Finding]:
+    """Warn if systems on one set were scored in different precisions, or from other recordings."""
+    messages = []
+    if precisions := different_precisions(summary.scored for summary in summaries):
+        messages.append(
+            f"the systems were scored in different precisions ({precisions}), which moves scores a "
+            "little: score all in fp32 where a small difference counts."
+        )
+    if different_recordings(summary.scored for summary in summaries):
+        messages.append(
+            "the systems were scored from different recordings of the same names, so their numbers "
+            "cannot be compared: score the set again with each."
+        )
+    return [Finding("warning", message) for message in messages]

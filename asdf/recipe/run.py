@@ -29,10 +29,12 @@ from asdf.recipe.leaving_out import (
     set_parts_of,
 )
 from asdf.recipe.run_folders import Folders, select_networks
+from asdf.runs.layout import corpus_of_file
 from asdf.runs.log import LOG
 from asdf.settings import Sections, Settings
 from asdf.trials.lists import check_both_classes
 from asdf.trials.packed_lists import pack_list, unpack_list
+from asdf.trials.scored_files import read_how_scored
 from asdf.trials.trial_list import TrialList, describe_labels, join
 
 if TYPE_CHECKING:
@@ -373,11 +375,33 @@ class Run:
         All ranks call this together.
         """
         if utterances.name not in self._recordings:
-            self._recordings[utterances.name] = {
-                "list": digest_list(utterances),
-                "recordings": self.world.run_on_main(partial(digest_recordings, utterances)),
-            }
+            described = self.world.run_on_main(partial(_describe_recordings, utterances))
+            self._recordings[utterances.name] = described
         return self._recordings[utterances.name]
+
+    def changed_since(self, path: Path) -> str:
+        """Return what differs from the set that was scored into a file, on the main rank alone.
+
+        Returns:
+            'list' or 'recordings'; '' if nothing is known to differ, as for another machine's sets.
+        """
+        stated = read_how_scored(path)
+        name = corpus_of_file(path)
+        with suppress(AsdfError, OSError):
+            if stated is None or stated.recordings is None:
+                return ""
+            if name not in self._recordings:
+                # Not `utterances`, with which all ranks make a missing demo corpus.
+                lists = []
+                for part in set_parts(name, self.corpora):
+                    corpus = find_corpus(part, self.corpora)
+                    lists.append(corpus.read(part, self.folders.database))
+                whole = join(lists) if lists[1:] else lists[0]
+                self._recordings[name] = _describe_recordings(whole)
+            for what, digest in self._recordings[name].items():
+                if digest != stated.recordings[what]:
+                    return what
+        return ""
 
     def evaluated_name(self, name: str) -> str:
         """Return the name in files of the scored part of an evaluation set."""
@@ -456,3 +480,7 @@ class Run:
             AsdfError: one of them does not exist.
         """
         return select_networks(self.settings, self.folders.layout)
+
+
+def _describe_recordings(utterances: TrialList) -> dict[str, str]:
+    return {"list": digest_list(utterances), "recordings": digest_recordings(utterances)}

@@ -99,10 +99,9 @@ def score_lists(
         scores = score_with_extras(
             scorer, utterances, lengths, run.settings, run.world, run.stop, wanted, path
         )
+        how = replace(scored, recordings=run.describe_recordings(utterances))
         result = run.world.run_on_main(
-            partial(
-                _write_scores, run, path, utterances, scores, scored, tasks, scorer.extras, metric
-            )
+            partial(_write_scores, run, path, utterances, scores, how, tasks, scorer.extras, metric)
         )
         mean = run.world.run_on_main(partial(_mean_loss, loss, scores, utterances))
         eers[corpus] = result.eer
@@ -266,6 +265,14 @@ def _result_row(
         return None
     if remark := replaced_network(path.absolute()):
         LOG.warning("warning: %s", remark)
+    if changed := run.changed_since(path):
+        LOG.warning(
+            "warning: the %s of %s changed after it was scored into %s: score the set again "
+            "(stage 2)",
+            changed,
+            corpus,
+            path,
+        )
     return Row(
         epoch=str(NetworkName.parse(network)),
         set=corpus,

@@ -22,7 +22,7 @@ from asdf.metrics.summary import (
     different_lengths,
     different_trials,
     leaders,
-    mixed_precisions,
+    mixed_scoring,
     speakers_of,
     summarise,
 )
@@ -414,7 +414,7 @@ def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None
     """Find reasons that prevent comparing the systems on a set, and the leading system."""
     summaries = gathered.summaries_on(set_name)
     lengths = different_lengths(summaries)
-    for finding in different_trials(summaries) + lengths + mixed_precisions(summaries):
+    for finding in different_trials(summaries) + lengths + mixed_scoring(summaries):
         gathered.findings.append(ReportFinding(set_name, finding.level, finding.message))
     gathered.leading[set_name] = {}
     # Systems that were scored on different lengths cannot be ranked.

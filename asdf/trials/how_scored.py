@@ -217,6 +217,7 @@ class HowScored:
         network: Digest of the network that computed them (`asdf.interchange.network_digest`); None
             if unknown.
         trials: Number of trials that the score file should have; None if unknown.
+        recordings: Digests of the 'list' of the set and of its 'recordings'; None if unknown.
     """
 
     length: ScoredLength | None = None
@@ -225,6 +226,7 @@ class HowScored:
     role: SetRole | None = field(default=None, compare=False)
     network: str | None = field(default=None, compare=False)
     trials: int | None = field(default=None, compare=False)
+    recordings: Mapping[str, str] | None = field(default=None, compare=False)
 
     def describe(self) -> str:
         """Describe it for a table or a log.
@@ -283,6 +285,11 @@ def different_precisions(ways: Iterable[HowScored]) -> str:
     if len(effective) < 2:
         return ""
     return ", ".join(names)
+
+
+def different_recordings(ways: Iterable[HowScored]) -> bool:
+    """Return whether recordings of the same names are known to have another content."""
+    return len({way.recordings["recordings"] for way in ways if way.recordings}) > 1
 
 
 _MAX_CHARACTERS = 1000

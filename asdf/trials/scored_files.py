@@ -33,7 +33,7 @@ from asdf.trials.run_folder import RunFolder
 
 _MIN = "network.min_evaluation_utterance_length_in_samples"
 _MAX = "network.max_evaluation_utterance_length_in_samples"
-_OPTIONAL = ("engine", "network", "trials")
+_OPTIONAL = ("engine", "network", "trials", "recordings")
 """Values that are written if they are known."""
 
 SharedSets = dict[str, dict[str, Any]]
@@ -74,6 +74,9 @@ def read_how_scored(score_file: Path) -> HowScored | None:
     for name in ("precision", "engine", "network"):
         value = entry.get(name)
         texts[name] = value if isinstance(value, str) else None
+    recordings = entry.get("recordings")
+    if isinstance(recordings, dict) and recordings.keys() == {"list", "recordings"}:
+        texts["recordings"] = recordings
     length = ScoredLength(min_samples, max_samples, sample_rate)
     return HowScored(length, trials=stated_trials(entry), **texts)
 

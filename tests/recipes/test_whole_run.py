@@ -2,18 +2,26 @@
 
 import json
 import re
+import shutil
 
 import pytest
 import torch
 
+from asdf.data.recording_digests import digest_list, digest_recordings
 from asdf.evaluation import eer, read_scores
 from asdf.extras.cpu.packed_weights import is_available
 from asdf.interchange import network_digest
 from asdf.runs.files import sha256_of
 from asdf.settings import Settings
+from asdf.trials.lists import read_list
 
 
-def test_all_stages_write_what_they_say(recipe, capsys):
+def described(corpus, name):
+    utterances = read_list(corpus / f"{name}_list.txt", corpus, name)
+    return {"list": digest_list(utterances), "recordings": digest_recordings(utterances)}
+
+
+def test_all_stages_write_what_they_say(recipe, corpus, capsys):
     outcome = recipe.call(capsys, "debug")
     assert outcome.status == 0, outcome.output
     system = recipe.system()
@@ -34,6 +42,7 @@ def test_all_stages_write_what_they_say(recipe, capsys):
             "precision": "fp32",
             "engine": "packed" if is_available() else "plain",
             "sha256": sha256_of(system / "scores" / "epoch.3" / f"{name}.txt"),
+            "recordings": described(corpus, name.removeprefix("demo-")),
         }
     results = json.loads((system / "results" / "results.json").read_text())
     dev = read_scores(system / "scores" / "epoch.3" / "demo-dev.txt")
@@ -65,6 +74,50 @@ def test_stage_3_says_which_scores_are_of_a_replaced_network(recipe, capsys):
     # Stage 2 scores them anew.
     again = (*again[:2], "recipe.start_stage=2")
     assert "replaced" not in recipe.call(capsys, *again).output
+
+
+def lines_of(own):
+    return (own / "eval_list.txt").read_text().splitlines()
+
+
+def lengthen(own):
+    first = (own / "train_list.txt").read_text().splitlines()[0]
+    (own / "eval_list.txt").write_text("\n".join([*lines_of(own), first]))
+
+
+def exchange(own):
+    """Two recordings get each other's name."""
+    first, second = (own / line.rpartition(" ")[0] for line in lines_of(own)[:2])
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
+
+
+def shorten(own):
+    (own / "eval_list.txt").write_text("\n".join(lines_of(own)[:-1]))
+
+
+def remove_list(own):
+    (own / "eval_list.txt").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [(lengthen, "list"), (exchange, "recordings"), (shorten, "list"), (remove_list, "")],
+)
+def test_stage_3_says_whether_a_set_changed(recipe, corpus, tmp_path, capsys, change, changed):
+    own = shutil.copytree(corpus, tmp_path / "corpus")
+    words = ("debug", "network.max_epochs=1", f"paths.database_folder={own}")
+    assert "changed after" not in recipe.call(capsys, *words).output
+    again = (*words, "recipe.start_stage=3")
+    assert "changed after" not in recipe.call(capsys, *again).output
+    change(own)
+    outcome = recipe.call(capsys, *again)
+    assert outcome.status == 0
+    scores = recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
+    said = f"warning: the {changed} of demo-eval changed after it was scored into {scores}"
+    assert (said in outcome.output) == bool(changed)
+    assert outcome.output.count("changed after") == bool(changed)
 
 
 @pytest.mark.usefixtures("bfloat16")

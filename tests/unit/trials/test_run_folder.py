@@ -265,6 +265,22 @@ def test_results_of_different_lengths_are_said_to_be(tmp_path, capsys):
     ) in out
 
 
+@pytest.mark.parametrize(("second", "differ"), [("new", True), ("old", False), (None, False)])
+def test_results_of_other_recordings_are_said_to_be(tmp_path, capsys, second, differ):
+    folders = make_run(tmp_path / "a"), make_run(tmp_path / "b", seed=1, gap=3.0)
+    paths = [folder / "scores" / "epoch.10" / "dev.txt" for folder in folders]
+    for path, recordings in zip(paths, ("old", second), strict=True):
+        digests = recordings and {"list": "one", "recordings": recordings}
+        write_how_scored(path, HowScored(PUBLISHED, "fp32", recordings=digests))
+    words = ["--replicates", "20"]
+    assert main(["compare", *map(str, folders), *words]) == 0
+    note = "  dev was scored from different recordings of the same names,\n"
+    assert (note in capsys.readouterr().out) == differ
+    assert main(["evaluate", *map(str, paths), *words]) == 0
+    warning = "warning: the systems were scored from different recordings of the same names"
+    assert (warning in capsys.readouterr().err) == differ
+
+
 @pytest.mark.parametrize("text", ['[{"a": ' + "9" * 5000 + "}]", "[" * 100_000])
 def test_numbers_and_brackets_without_end_are_no_records(tmp_path, text):
     run = RunFolder(tmp_path)
