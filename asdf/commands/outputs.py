@@ -21,7 +21,7 @@ from asdf.errors import UsageError
 from asdf.runs.streams import STDOUT, STREAM, descriptor_of, is_stdout, stream_name
 from asdf.text import PROGRAM, as_typed, printable
 
-GREEN, RED, AMBER = "32", "31", "33"
+GREEN, RED, AMBER, GREY = "32", "31", "33", "90"
 """Colours of a terminal, for `in_colour`."""
 
 

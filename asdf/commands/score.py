@@ -25,10 +25,10 @@ line on standard error states which of the two is computed.
 
 If there is a threshold, recordings longer than about 8 s are also searched for spoofed parts, in
 windows of 4 s, or of the network's length if it has a fixed one. The verdict is 'bona fide',
-'spoof', or 'mixed': the score is above the threshold, but a part is spoofed, and its times are
-shown. --no-parts turns the search off. A recording without speech gets a score but no verdict;
---speech-check off turns this check off. Channels or sound tracks that are not the same sound are
-scored each, and the verdict is 'mixed' or 'undecided'.
+'spoof', 'mixed' (a part is clearly spoofed, and its times are shown; --no-parts turns the search
+off) or 'undecided': the likelihood ratio does not tell, less than half of the windows have speech,
+or channels or sound tracks that are not the same sound, which are scored each, are called alike. A
+recording without speech gets a score but no verdict; --speech-check off turns this check off.
 
 Each recording has a line: path, score, verdict (if there is a threshold). On a terminal, remarks
 are below it, and the last line has the counts. In a pipe or file, the fields are separated by tabs,

@@ -40,6 +40,7 @@ _SAVED_FIELDS = (
     "seconds",
     "seconds_scored",
     "windows",
+    "speech_share",
     "lowest",
     "level_dbfs",
     "offset",

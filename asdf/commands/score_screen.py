@@ -15,9 +15,9 @@ from collections import Counter
 from textwrap import wrap
 from typing import TextIO
 
-from asdf.commands.outputs import AMBER, GREEN, RED, in_colour
+from asdf.commands.outputs import AMBER, GREEN, GREY, RED, in_colour
 from asdf.commands.score_files import Row, text_plot
-from asdf.scoring.columns import in_table
+from asdf.scoring.columns import UNDECIDED, in_table
 from asdf.scoring.document import Heading
 from asdf.scoring.scored import BONA_FIDE, SPOOF
 from asdf.text import clock, printable, shorten
@@ -25,7 +25,7 @@ from asdf.text import clock, printable, shorten
 NOT_JUDGED = "not judged"
 ERROR = "error"
 
-_COLOURS = {BONA_FIDE: GREEN, SPOOF: RED}
+_COLOURS = {BONA_FIDE: GREEN, SPOOF: RED, UNDECIDED: GREY}
 _VERDICT_WIDTH = len(NOT_JUDGED)
 # Width of '-1234.5678', which no network and no calibration exceeds.
 _SCORE_WIDTH = 10
@@ -57,7 +57,9 @@ class TerminalLines:
         width = _SCORE_WIDTH
         if self._has_verdicts:
             # The score of a failed recording is empty: its verdict says so already.
-            colour = AMBER if result.is_doubted else _COLOURS.get(verdict, AMBER)
+            colour = _COLOURS.get(verdict, AMBER)
+            if result.is_doubted and verdict != UNDECIDED:
+                colour = AMBER
             shown = in_colour(verdict.ljust(_VERDICT_WIDTH), colour, self._stream)
             cells = [" " * _SCORE_WIDTH if result.error else cells[0], shown]
             width += _VERDICT_WIDTH + len(_BETWEEN)

@@ -40,6 +40,9 @@ _RANGE = ("lowest_llr", "highest_llr")
 _KNOTS = ("map_scores", "map_llrs")
 # Far above the output of `calibrate`: a file that claims more is not ours.
 _MAX_ROWS = 100_000
+# LLRs of a ratio of 2, from which on there are words for it, up to rounding; and of a ratio of 3.
+_LEAST_LLR = math.log(2) - 1e-12
+_LEAST_SUPPORT = math.log(3)
 _METHOD_NAMES = {
     "logistic": "logistic regression",
     "regularised": "regularised logistic regression",
@@ -194,6 +197,17 @@ class Calibration:
         if self.lowest_llr is None or self.highest_llr is None:
             return True
         return self.lowest_llr < self.threshold <= self.highest_llr
+
+    def is_clear(self, llr: float) -> bool:
+        """Return whether an LLR in the range tells bona fide speech from spoofs.
+
+        It does not if its ratio is between 1/2 and 2, or if the set does not support ratios above 3
+        for both classes: a detector that finds no clear case of one class knows little of either.
+        """
+        support = math.inf
+        if self.lowest_llr is not None and self.highest_llr is not None:
+            support = min(-self.lowest_llr, self.highest_llr)
+        return abs(llr) >= _LEAST_LLR and support > _LEAST_SUPPORT
 
     def describe_limit(self, raw: float) -> str:
         """Describe that the LLR of a score is at an end of the range; '' if it is not."""

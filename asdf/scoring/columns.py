@@ -31,6 +31,13 @@ COLUMNS: dict[str, str] = {
 }
 """Class of each column of the core, by key, in the order in which they are computed."""
 
+UNDECIDED = "undecided"
+"""Verdict if the score does not tell bona fide speech from spoofs."""
+CANNOT_TELL = (
+    "The detector cannot tell: it gives such a score to genuine and to spoofed speech about "
+    "equally often."
+)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -66,8 +73,8 @@ class Heard:
         rows: Further outputs of the network, by key; means over the windows.
         extras: The same outputs in the form of results.
         windows: Windows that were searched for parts (`WindowScore`).
-        doubted: Whether an earlier column says that the score is not valid for this recording, or
-            changes a verdict of 'bona fide'.
+        doubted: Whether the score is not valid for this recording: an earlier column says so or
+            changes a verdict of 'bona fide', or there is too little speech.
     """
 
     raw: float
@@ -244,11 +251,13 @@ class Ratio:
     Attributes:
         llr: Natural-log likelihood ratio of bona fide against spoof.
         unbounded_llr: Value of the calibration's map, if its set supports only `llr`; else None.
-            Verdicts use it.
+            Thresholds are compared with it.
+        is_clear: Whether it tells bona fide speech from spoofs; if not, the verdict is 'undecided'.
     """
 
     llr: float
     unbounded_llr: float | None = None
+    is_clear: bool = field(default=True, kw_only=True)
 
 
 class LlrColumn(ScoreColumn):
@@ -258,6 +267,8 @@ class LlrColumn(ScoreColumn):
     attributes: ClassVar[dict[str, Any]] = {"llr": None, "unbounded_llr": None}
     cells: ClassVar[tuple[str, ...]] = ("log10_llr", "unbounded_llr")
     place = (30, 20)
+    # Words are for people: programs find them in --csv and --json.
+    is_for_people = True
     kind: ClassVar[type[Ratio]] = Ratio
 
     def __init__(self, calibration: Calibration) -> None:
@@ -268,7 +279,8 @@ class LlrColumn(ScoreColumn):
         return None if request.calibration is None else cls(request.calibration)
 
     def add(self, heard: Heard) -> Ratio:
-        return Ratio(heard.score, self.calibration.beyond(heard.raw))
+        is_clear = self.calibration.is_clear(heard.score)
+        return Ratio(heard.score, self.calibration.beyond(heard.raw), is_clear=is_clear)
 
     def remark(self, value: Ratio, heard: Heard) -> str:
         # If the score is not judged, the limit of the calibration does not matter.
@@ -284,6 +296,14 @@ class LlrColumn(ScoreColumn):
         if value.unbounded_llr is not None:
             entry["unbounded_llr"] = value.unbounded_llr
         return entry
+
+    @classmethod
+    def words(cls, value: Ratio) -> str:
+        return "" if value.is_clear else CANNOT_TELL
+
+    @classmethod
+    def veto(cls, value: Ratio, verdict: str) -> str | None:
+        return None if value.is_clear else UNDECIDED
 
     def saved(self, value: Ratio) -> dict[str, Any]:
         return asdict(value)

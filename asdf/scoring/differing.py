@@ -1,8 +1,9 @@
 """Verdicts on recordings whose channels, or sound tracks, are not the same sound.
 
 Invariant: each channel is scored like a recording of its own, and the recording has the verdict of
-none of them: 'mixed' if theirs differ, else 'undecided'. Its trial score is that of the mean, as in
-lists; its score as a whole is the lowest of its channels.
+none of them: 'mixed' if theirs differ, unless one of them cannot be told and no other is spoofed;
+else 'undecided'. Its trial score is that of the mean, as in lists; its score as a whole is the
+lowest of its channels.
 """
 
 from __future__ import annotations
@@ -12,11 +13,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from asdf.places import split_part
-from asdf.scoring.columns import ScoreColumn
+from asdf.scoring.columns import UNDECIDED, ScoreColumn
 from asdf.scoring.scored import BONA_FIDE, MIXED, SPOOF, Known, Score, Scored, decide_verdict
-
-UNDECIDED = "undecided"
-"""Verdict if channels differ, but their verdicts do not."""
 
 _ROW_FIELDS = ("score", "verdict", "seconds", "seconds_scored")
 
@@ -61,7 +59,7 @@ class ChannelColumn(ScoreColumn):
     @classmethod
     def veto(cls, value: Differing, verdict: str) -> str:
         verdicts = {each["verdict"] for each in value.channels if each["verdict"] is not None}
-        return MIXED if len(verdicts) > 1 else UNDECIDED
+        return MIXED if len(verdicts) > 1 and verdicts != {BONA_FIDE, UNDECIDED} else UNDECIDED
 
     def saved(self, value: Differing) -> dict[str, Any]:
         return asdict(value)
@@ -71,11 +69,9 @@ class ChannelColumn(ScoreColumn):
         for each in saved["channels"]:
             verdict = each["verdict"]
             # The threshold may be another one.
-            if verdict is not None and self._threshold is not None:
-                if each.get("unbounded_llr", each["score"]) < self._threshold:
-                    verdict = SPOOF
-                elif verdict == SPOOF:
-                    verdict = BONA_FIDE
+            if verdict in (BONA_FIDE, SPOOF) and self._threshold is not None:
+                is_below = each.get("unbounded_llr", each["score"]) < self._threshold
+                verdict = SPOOF if is_below else BONA_FIDE
             channels.append({**each, "verdict": verdict})
         return Differing(saved["why"], tuple(channels))
 

@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from asdf.facts import SAMPLE_RATE
+from asdf.metrics.calibration import Calibration
 from asdf.metrics.intervals import beta_quantile
-from asdf.scoring.columns import Heard, Request, ScoreColumn
+from asdf.scoring.columns import UNDECIDED, Heard, Request, ScoreColumn
 from asdf.scoring.scored import BONA_FIDE, MIXED, WindowScore
 from asdf.text import and_more, clock, count_of
 from asdf.trials.how_scored import ScoredLength
@@ -216,6 +217,7 @@ class PartSearch:
             recordings.
         sample_rate: Sampling rate of the samples, in Hz.
         error_rate: Proportion of genuine recordings below the threshold; None if unknown.
+        calibration: Calibration of the scores; None without one.
     """
 
     window: int
@@ -224,6 +226,7 @@ class PartSearch:
     learnt: WindowThreshold | None = None
     sample_rate: int = SAMPLE_RATE
     error_rate: float | None = None
+    calibration: Calibration | None = None
 
     def applies(self, samples: int) -> bool:
         """Return whether a recording of `samples` is long enough to be searched."""
@@ -314,7 +317,9 @@ class PartFinder:
         """Return what was found so far."""
         parts = tuple(run for run, count in self._runs if count > 1)
         single = tuple(run for run, count in self._runs if count == 1)
-        return Parts(parts, single, self.search.searched(self._judged))
+        calibration = self.search.calibration
+        is_clear = calibration is None or any(calibration.is_clear(part.score) for part in parts)
+        return Parts(parts, single, self.search.searched(self._judged), is_clear=is_clear)
 
 
 @dataclass(frozen=True)
@@ -327,12 +332,15 @@ class Parts:
         single: Windows below the threshold that are no part, since none beside them is.
         searched: Parameters of the search.
         windows_scores: Windows that were searched; empty for a stream.
+        is_clear: Whether a part is clearly spoofed: its likelihood ratio tells, or the scores are
+            none.
     """
 
     parts: tuple[WindowScore, ...]
     single: tuple[WindowScore, ...]
     searched: Searched
     windows_scores: tuple[WindowScore, ...] = ()
+    is_clear: bool = True
 
 
 def worst_first(windows: Iterable[WindowScore]) -> list[WindowScore]:
@@ -377,7 +385,7 @@ class PartColumn(ScoreColumn):
         of_eer = calibration if calibration and calibration.spoof_prior is None else None
         if of_eer is not None and search.threshold == of_eer.threshold:
             search = replace(search, error_rate=of_eer.eer)
-        return cls(search)
+        return cls(replace(search, calibration=calibration))
 
     def add(self, heard: Heard) -> Parts | None:
         return self.search.describe(heard.windows) if heard.windows else None
@@ -407,21 +415,26 @@ class PartColumn(ScoreColumn):
         if not value.parts and not value.single:
             return ""
         spans = [_span(part) for part in worst_first(value.parts)]
-        noun = "part sounds" if len(spans) == 1 else "parts sound"
+        below = f"below {value.searched.threshold:.4g}"
+        sounds = below
+        if value.is_clear:
+            sounds = "sounds spoofed" if len(spans) == 1 else "sound spoofed"
         sentences = []
         if spans:
             shown = and_more(spans, _PARTS_SHOWN)
-            sentences.append(f"{len(spans)} {noun} spoofed: {shown}")
+            sentences.append(f"{count_of(len(spans), 'part')} {sounds}: {shown}")
         if value.single:
             single = count_of(len(value.single), "single window")
             lowest = _span(worst_first(value.single)[0])
-            sentences.append(f"{single} below {value.searched.threshold:.4g}: {lowest}")
+            sentences.append(f"{single} {below}: {lowest}")
         alarms = value.searched.describe_alarms()
         return "; ".join([*sentences, alarms] if alarms else sentences)
 
     @classmethod
     def veto(cls, value: Parts, verdict: str) -> str | None:
-        return MIXED if verdict == BONA_FIDE and value.parts else None
+        if verdict not in (BONA_FIDE, UNDECIDED) or not value.parts:
+            return None
+        return MIXED if value.is_clear else UNDECIDED
 
     @classmethod
     def moved(cls, value: Parts, move: Callable[[WindowScore], WindowScore]) -> Parts:

@@ -13,17 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from asdf.scoring.columns import ScoreColumn, find_columns, join_placed
+from asdf.scoring.columns import UNDECIDED, ScoreColumn, find_columns, join_placed
 
 MIN_SPEECH_S = 0.5
 """Shorter speech is scored, as every trial must be, but not judged.
 
 A word says little, and repeated it says no more."""
+MIN_SPEECH_SHARE = 0.5
+"""If less of the windows has speech, the verdict is 'undecided'."""
 
 BONA_FIDE = "bona fide"
 SPOOF = "spoof"
 MIXED = "mixed"
-"""Verdict if the whole recording scores as bona fide, but a part of it as a spoof."""
+"""Verdict if the whole recording does not score as a spoof, but a part of it clearly does."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,16 @@ class Known:
     """Information about a score.
 
     Attributes:
-        verdict: 'bona fide'; 'mixed' if the score is bona fide but `parts` are not; or 'spoof'.
-            With `channels`, 'mixed' or 'undecided'.
-            None without a threshold, or if `judged` is False.
+        verdict: 'bona fide', 'spoof', 'mixed' or 'undecided' (`decide_verdict`); None without a
+            threshold, or if `judged` is False.
         threshold: Lowest score of the verdict 'bona fide'; None: no verdicts.
         raw: Score of the network before calibration; None if the recording could not be scored.
         seconds: Length of the recording, in seconds.
         seconds_scored: Length of the audio that the score covers, in seconds, excluding what speech
             activity detection removes.
         windows: Number of windows whose scores are averaged; 1 if the recording was heard at once.
+        speech_share: Share with speech of the windows that are not digital silence: of those
+            searched for parts, else of those scored; 1 if not checked.
         lowest: Window with the lowest score, if there are several. Its times are those of the
             recording, or of its speech if speech activity detection is on.
         level_dbfs: Level of what was heard in dB of full scale, without the constant offset; of
@@ -98,6 +101,7 @@ class Known:
     seconds: float | None = None
     seconds_scored: float | None = None
     windows: int = 0
+    speech_share: float = 1.0
     lowest: WindowScore | None = None
     level_dbfs: float | None = None
     offset: float | None = None
@@ -239,11 +243,21 @@ class Score(float, Known):
 
 
 def decide_verdict(result: Scored | Score) -> str | None:
-    """Return 'bona fide', 'spoof', or the verdict of a column; None if there is no verdict."""
+    """Return the verdict on a recording; None without a threshold, or if it is not judged.
+
+    It is 'bona fide' from the threshold on, else 'spoof'; but 'undecided' if less than half of the
+    windows have speech, or if the likelihood ratio does not tell (`Calibration.is_clear`) or its
+    interval contains 1. Parts that are clearly spoofed turn 'bona fide' and 'undecided' into
+    'mixed'; parts whose own ratio does not tell turn 'bona fide' into 'undecided'. Channels that
+    differ, and columns of one's own, come after that.
+    """
     compared, threshold = result.compared, result.threshold
     if compared is None or threshold is None or not result.judged:
         return None
     verdict = BONA_FIDE if compared >= threshold else SPOOF
-    for key, value in result.values.items():
-        verdict = result.columns[key].veto(value, verdict) or verdict
+    if result.speech_share < MIN_SPEECH_SHARE:
+        verdict = UNDECIDED
+    # In the order of their keys in JSON: the ratio, then parts, then channels.
+    for key in sorted(result.values, key=lambda key: result.columns[key].place[1]):
+        verdict = result.columns[key].veto(result.values[key], verdict) or verdict
     return verdict

@@ -16,7 +16,7 @@ import numpy as np
 from asdf.audio.channels import Comparison
 from asdf.audio.streaming import StreamResampler
 from asdf.errors import UsageError
-from asdf.scoring.differing import UNDECIDED
+from asdf.scoring.columns import UNDECIDED
 from asdf.scoring.hearing import Hearing
 from asdf.scoring.parts import PartFinder
 from asdf.scoring.recordings import as_chunk
@@ -157,7 +157,7 @@ class _Running:
     def __init__(self) -> None:
         self.windows = 0
         self._end = 0
-        self._has_speech = False
+        self._speech = 0
         self._sounding = _Counts()
         self._silent = _Counts()
 
@@ -167,7 +167,7 @@ class _Running:
         counts.add(window)
         self.windows += 1
         self._end = window.end
-        self._has_speech |= window.has_speech
+        self._speech += window.has_speech and not window.silent
 
     def tally(self) -> Tally:
         """Return the counts of the windows so far, one or more."""
@@ -184,5 +184,5 @@ class _Running:
             covered=counted.covered,
             lowest=counted.lowest,
             extras=means,
-            has_speech=self._has_speech,
+            speech=self._speech,
         )

@@ -19,12 +19,13 @@ from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration, are_finite
 from asdf.networks.attached import Extra
-from asdf.scoring.columns import Heard, ScoreColumn
+from asdf.scoring.columns import UNDECIDED, Heard, ScoreColumn
 from asdf.scoring.parts import PartColumn, Parts, PartSearch
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     BONA_FIDE,
     MIN_SPEECH_S,
+    MIN_SPEECH_SHARE,
     Known,
     Score,
     Scored,
@@ -115,7 +116,7 @@ class Tally:
         covered: Samples that lie in a window that counts.
         lowest: Window with the lowest score among those that count.
         extras: Means of the extras' rows over the windows that count, by key.
-        has_speech: Whether any window contains speech.
+        speech: Number of windows that contain speech, without silent ones.
         sound: Mean power and offset of the windows that count.
     """
 
@@ -126,7 +127,7 @@ class Tally:
     covered: int
     lowest: Window
     extras: Mapping[str, np.ndarray] = field(default_factory=dict)
-    has_speech: bool = True
+    speech: int = 1
     sound: Sound | None = None
 
     @property
@@ -156,7 +157,7 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
         covered=covered,
         lowest=min(counted, key=lambda window: window.raw),
         extras=means,
-        has_speech=any(window.has_speech for window in windows),
+        speech=sum(window.has_speech for window in windows if not window.silent),
         sound=Sound(*np.mean(sounds, axis=0).tolist()) if sounds else None,
     )
 
@@ -195,6 +196,7 @@ class Summary:
         rows: Mapping[str, np.ndarray] | None = None,
         searched: Sequence[Window] = (),
         found: Mapping[str, Any] | None = None,
+        spoken: tuple[int, int] = (1, 1),
         **known: Any,
     ) -> Score:
         """Return the reported score for the network's score, with the `known` attributes.
@@ -203,6 +205,7 @@ class Summary:
             rows: Rows of the extras, by key.
             searched: Windows that were searched for parts.
             found: Values of columns that are known already, by key.
+            spoken: Number of scored windows with speech, and of those that are not silent.
 
         Raises:
             AsdfError: the score is not a finite number.
@@ -210,12 +213,18 @@ class Summary:
         score = self._report(raw)
         windows = tuple(map(self.describe_window, searched))
         judged = known.get("judged", True)
-        heard = Heard(raw, score, judged, rows or {}, known.get("extras", {}), windows)
-        compared = raw if self.calibration is None else float(self.calibration.unbounded_llr(raw))
-        accepted = self.threshold is not None and compared >= self.threshold
+        checked = [window.has_speech for window in searched if not window.silent]
+        speech, sounding = (sum(checked), len(checked)) if checked else spoken
+        known["speech_share"] = speech / sounding if sounding else 1.0
+        is_sparse = judged and known["speech_share"] < MIN_SPEECH_SHARE
+        extras = known.get("extras", {})
+        heard = Heard(raw, score, judged, rows or {}, extras, windows, doubted=is_sparse)
+        accepted = self._is_accepted(raw, score)
         values: dict[str, Any] = {}
         columns = {}
         remarks = [known.pop("remark", "")]
+        if is_sparse:
+            remarks.append(f"speech in only {speech} of {sounding} windows")
         for column in self.columns:
             value = (found or {}).get(column.key)
             if value is None:
@@ -225,13 +234,21 @@ class Summary:
             values[column.key] = value
             columns[column.key] = type(column)
             remarks.append(column.remark(value, heard))
-            doubts = column.doubts(value) or (accepted and bool(column.veto(value, BONA_FIDE)))
+            changed = accepted and column.veto(value, BONA_FIDE) not in (None, UNDECIDED)
+            doubts = column.doubts(value) or changed
             heard = replace(heard, doubted=heard.doubted or doubts)
         if judged:
             remarks.append(self._describe_levels(known))
         known |= {"threshold": self.threshold, "raw": raw, "values": values, "columns": columns}
         known["remark"] = "; ".join(filter(None, remarks))
         return Score(score, **known, verdict=decide_verdict(Score(score, **known)))
+
+    def _is_accepted(self, raw: float, score: float) -> bool:
+        """Return whether the whole is not clearly spoofed, so that parts decide the verdict."""
+        if self.threshold is None or self.calibration is None:
+            return self.threshold is not None and raw >= self.threshold
+        beyond = float(self.calibration.unbounded_llr(raw))
+        return beyond >= self.threshold or not self.calibration.is_clear(score)
 
     def _describe_levels(self, known: Mapping[str, Any]) -> str:
         """Return a remark if level or offset are outside those of the calibration set; ''."""
@@ -319,7 +336,7 @@ class Summary:
         Raises:
             AsdfError: as `score_of`.
         """
-        problem = self._explain_no_verdict(tally.end, tally.all_silent, tally.has_speech)
+        problem = self._explain_no_verdict(tally.end, tally.all_silent, tally.speech > 0)
         remark = problem
         counted = tally.windows
         if not tally.all_silent:
@@ -333,6 +350,7 @@ class Summary:
             tally.extras,
             searched,
             {"parts": parts},
+            (tally.speech, tally.windows - tally.silent),
             seconds=(tally.end if total is None else total) / self.sample_rate,
             seconds_scored=tally.covered / self.sample_rate,
             windows=counted,

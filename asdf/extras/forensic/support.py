@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from asdf.errors import AsdfError
 from asdf.extras.forensic.verbal_scale import describe_llr
 from asdf.metrics.calibration import Calibration, CalibrationSet, are_finite, damaged
 from asdf.metrics.llr_maps import LN10, LlrMap, fit_map, log10_llr
-from asdf.scoring.columns import Heard, LlrColumn, Ratio, Request
+from asdf.scoring.columns import CANNOT_TELL, Heard, LlrColumn, Ratio, Request
 
 # Distance between tested thresholds, in log10.
 _STEP = 0.01
@@ -264,8 +264,6 @@ class SupportColumn(LlrColumn):
         "llr_words": "",
     }
     cells = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
-    # Words are for people: programs find them in --csv and --json.
-    is_for_people = True
 
     def __init__(self, calibration: Calibration, source: object = "the network") -> None:
         super().__init__(calibration)
@@ -281,7 +279,10 @@ class SupportColumn(LlrColumn):
         interval = None if self._intervals is None else self._intervals.interval(heard.raw)
         is_valid = heard.judged and not heard.doubted
         words = describe_llr(heard.score) if is_valid else ""
-        return Supported(heard.score, self.calibration.beyond(heard.raw), interval, words)
+        ratio = asdict(super().add(heard))
+        # Other sets of this kind would support the other class.
+        ratio["is_clear"] &= interval is None or not interval[0] <= 0 <= interval[1]
+        return Supported(**ratio, llr_interval=interval, llr_words=words)
 
     @classmethod
     def row(cls, value: Ratio) -> tuple[Any, ...]:
@@ -309,7 +310,8 @@ class SupportColumn(LlrColumn):
         if value.llr_interval is not None:
             low, high = value.llr_interval
             interval = f", LLR {low:.2f} to {high:.2f} at {100 * INTERVAL_LEVEL:.0f} %"
-        return f"{value.llr_words} (log10 {log10_llr(value.llr):.2f}{interval})"
+        words = value.llr_words if value.is_clear else CANNOT_TELL.removesuffix(".")
+        return f"{words} (log10 {log10_llr(value.llr):.2f}{interval})"
 
     def restored(self, saved: Mapping[str, Any]) -> Supported:
         interval = saved["llr_interval"]

@@ -20,7 +20,7 @@ with it. Paths and user names of your machine are not included.
 
 A transformers folder also works in transformers, where ASDF is installed:
 `pipeline("audio-classification", model="folder/", trust_remote_code=True)` gives the verdicts of
-`score`.
+`score`, except that it has two classes, and so none for 'mixed' and 'undecided'.
 
 The other formats are those of published programs, see docs/weights.md: OUT is what their authors'
 code loads.
@@ -236,7 +236,8 @@ detector("recording.wav")
 ```
 
 needs transformers and ASDF (`pip install asdf-antispoofing`); `trust_remote_code=True` runs
-`modeling_asdf.py`, which imports ASDF. The larger share is ASDF's verdict. That of a calibrated
+`modeling_asdf.py`, which imports ASDF. The larger share is ASDF's verdict, where
+that is no third one, such as undecided. That of a calibrated
 network is the logistic function of the log-likelihood ratio less the threshold.
 """
 

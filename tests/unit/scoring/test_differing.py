@@ -15,7 +15,8 @@ import asdf
 from asdf.__main__ import main
 from asdf.errors import UsageError
 from asdf.evaluation import read_any_scores
-from asdf.scoring.differing import UNDECIDED, ChannelColumn
+from asdf.scoring.columns import UNDECIDED
+from asdf.scoring.differing import ChannelColumn
 from asdf.scoring.scored import MIXED, Scored
 from tests.unit.audio import test_channels
 from tests.unit.audio.test_channels import write_tracks
