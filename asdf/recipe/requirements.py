@@ -41,8 +41,9 @@ def check_requirements(run: Run) -> None:
     Raises:
         UsageError: a class is missing; features of the network's front end cannot be saved; the
             augmentation's recordings or the speech activity detector are missing.
-        AsdfError: the front end's weights are missing or do not fit; lists or recordings are
-            missing, all of them in one message; a list lacks a class; the sampler fails.
+        AsdfError: the network or a callback cannot be built; the front end's weights are missing or
+            do not fit; lists or recordings are missing, all of them in one message; a list lacks a
+            class; the sampler fails.
     """
     settings = run.settings
     recipe = settings.recipe
@@ -54,9 +55,8 @@ def check_requirements(run: Run) -> None:
         _find_classes(run)
         run.augmentation()
         on_main(partial(try_vocoders, settings, run.recipe_folder))
-        if settings.front_end.weights or settings.network.initial_network:
-            pinned = run.pinned_settings()
-            on_main(partial(_check_weights, run, pinned))
+        pinned = run.pinned_settings()
+        on_main(partial(_check_building, run, pinned))
     names = sets_in_use(settings)
     if names:
         on_main(partial(check_detector, settings.sad))
@@ -80,6 +80,8 @@ def check_requirements(run: Run) -> None:
             _record_overlaps(run, lists, trains)
     if trains:
         on_main(partial(_check_sampler, run))
+        # Last, since one may tell somebody that the run has begun.
+        run.callbacks()
 
 
 def _find_classes(run: Run) -> None:
@@ -100,7 +102,7 @@ def _find_classes(run: Run) -> None:
     check_metric(settings, folder, tasks.keys)
 
 
-def _check_weights(run: Run, settings: Sections) -> None:
+def _check_building(run: Run, settings: Sections) -> None:
     """Build the network once, which costs less than measuring a corpus in vain."""
     run.folders.build_network(settings)
 

@@ -44,6 +44,13 @@ class Half(SSLDetector):
     pass
 
 
+class Pooled(Mean):
+    """Takes a keyword that its class does not have."""
+
+    def __init__(self, settings):
+        super().__init__(settings, pooling="mean")
+
+
 class LogitsOnly(Mean):
     def forward(self, waveforms_BT):
         return super().forward(waveforms_BT)[1]
@@ -81,6 +88,11 @@ from asdf.training.callbacks import Callback
 class Down(Callback):
     def on_step(self, record):
         raise ConnectionError(f"no tracker at step {record['step']}")
+
+
+class Unreachable(Callback):
+    def __init__(self, settings, folder):
+        raise ConnectionError("no tracker")
 
 
 class Killing(Callback):
@@ -218,6 +230,23 @@ def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
             "derived from asdf.training.callbacks.Callback is required",
         ),
         (("network.callbacks=('my_callbacks.Note',)",), 2, "Did you mean 'Notes'?"),
+        # What only building shows.
+        (
+            ("network.network_class=my_network.Pooled",),
+            1,
+            "Pooled(settings) failed: TypeError: Mean.__init__() got an unexpected keyword",
+        ),
+        (
+            ("back_end.back_end_class=resnet18",),
+            2,
+            "names ResNet18BackEnd, but my_network.Mean does not take one",
+        ),
+        (("localisation.enabled=True",), 2, "my_network.Mean has no frame-level head"),
+        (
+            ("network.callbacks=('trackers.Unreachable',)",),
+            1,
+            "trackers.Unreachable(settings, folder) failed: ConnectionError: no tracker",
+        ),
     ):
         outcome = own(recipe, capsys, *words)
         assert (
