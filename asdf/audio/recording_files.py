@@ -31,7 +31,7 @@ from asdf.audio.recording_sources import (
     size_of,
 )
 from asdf.errors import AsdfError
-from asdf.places import Part, find_container, not_ordinary, split_part
+from asdf.places import Part, find_container, near_name, not_ordinary, split_part
 
 # libsndfile's number of frames for a FLAC header that states none.
 _UNKNOWN_FRAMES = 2**63 - 1
@@ -409,8 +409,8 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
         )
     if is_missing:
         return (
-            f"there is no file {path}. The list and the folder of the corpus likely do not belong "
-            "together: check paths.database_folder and the list."
+            f"there is no file {path}.{near_name(path)} The list and the folder of the corpus "
+            "likely do not belong together: check paths.database_folder and the list."
         )
     if isinstance(error, PermissionError):
         return (

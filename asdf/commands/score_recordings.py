@@ -26,6 +26,7 @@ from asdf.corpora import (
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
+from asdf.places import near_name
 from asdf.recipe.declared_corpora import read_named
 from asdf.segments import Speaker
 from asdf.text import from_here, is_address, quoted_and_more, shorten
@@ -248,7 +249,7 @@ def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
             )
         return map(Recording, files)
     if not exists:
-        raise UsageError(f"there is no file or folder {path}{from_here(path)}.")
+        raise UsageError(f"there is no file or folder {path}{from_here(path)}.{near_name(path)}")
     if path.suffix.lower() not in LIST_SUFFIXES:
         return [Recording(path)]
     return _recordings_in_list(path, path.parent if folder is None else folder)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from asdf.errors import AsdfError
+from asdf.facts import AUDIO_SUFFIXES
 from asdf.places.parts import split_part
 from asdf.ports import load, provided
 from asdf.runs.systems import open_flags
@@ -226,6 +228,50 @@ def list_names(folder: Path) -> set[str]:
         return {entry.name for entry in os.scandir(folder)}
     place = find_container(folder)
     return set() if place is None else {name for name in place.names() if "/" not in name}
+
+
+def near_name(path: AnyPath) -> str:
+    """Return a sentence about what stands in place of a missing file; '' if nothing does.
+
+    It is a link without its target, or a name with another suffix, letter case or Unicode form, of
+    the file or of a folder above it. The sentence begins with a space.
+    """
+    missing = Path(split_part(os.fspath(path))[0]).absolute()
+    with suppress(OSError, ValueError, AsdfError):
+        if "\\" in str(missing) and Path(str(missing).replace("\\", "/")).exists():
+            return " It exists with / in place of \\: correct the list."
+        while not missing.is_symlink() and not (names := _names_by_stem(missing.parent)):
+            missing = missing.parent
+        if missing.is_symlink():
+            return f" It is a link to {missing.readlink()}, which is missing."
+        stem = missing.stem if missing.suffix.lower() in AUDIO_SUFFIXES else missing.name
+        near = [name for name in names.get(_folded(stem), ()) if name != missing.name]
+        # Sorted, so that a name with the same suffix comes first.
+        for name in sorted(near, key=lambda name: _folded(name) != _folded(missing.name)):
+            where = f" {missing.parent} has"
+            if _folded(name) != _folded(missing.name):
+                return f"{where} {name}, which differs in its suffix."
+            if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", missing.name):
+                return f"{where} {name!a}, which differs in its Unicode form."
+            return f"{where} {name}, which differs in letter case."
+    return ""
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+# All missing recordings of a list are often in one folder, which may have a million names.
+@lru_cache(maxsize=4)
+def _names_by_stem(folder: Path) -> dict[str, list[str]]:
+    """Return the names in a folder by their folded stems, without suffixes of recordings."""
+    names: dict[str, list[str]] = {}
+    for name in sorted(list_names(folder)):
+        # A Path takes three times as long.
+        stem, suffix = os.path.splitext(name)  # noqa: PTH122
+        known = _folded(stem if suffix.lower() in AUDIO_SUFFIXES else name)
+        names.setdefault(known, []).append(name)
+    return names
 
 
 def not_ordinary(path: AnyPath) -> str:

@@ -33,7 +33,7 @@ from asdf.audio.speech import (
 )
 from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
-from asdf.places import Part, file_size, part_path, split_part
+from asdf.places import Part, file_size, near_name, part_path, split_part
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import from_here, is_address
 
@@ -303,7 +303,7 @@ class FileRecording(Recording):
             advice = "Check the path."
             if path.is_absolute():
                 advice = "Check the path; one in a list is relative to the list's folder."
-            raise AsdfError(f"there is no file {path}{from_here(path)}. {advice}")
+            raise AsdfError(f"there is no file {path}{from_here(path)}.{near_name(path)} {advice}")
         return self.source
 
 

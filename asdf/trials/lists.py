@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from asdf.errors import AsdfError
-from asdf.places import list_names, split_part
+from asdf.places import list_names, near_name, split_part
 from asdf.text import lines_and_more
 from asdf.trials.label_files import (
     ASVSPOOF,
@@ -148,9 +148,10 @@ def check_files(lists: Iterable[TrialList]) -> None:
         missing = _missing_files(utterances)
         if missing:
             names = lines_and_more(missing, _SHOWN, indent=" " * 4)
+            near = near_name(utterances.folder / missing[0])
             problems.append(
                 f"{len(missing)} of the {len(utterances)} files of {utterances.name} are not in "
-                f"{utterances.folder}:{names}"
+                f"{utterances.folder}:{names}" + (f"\n {near}" if near else "")
             )
     if problems:
         raise AsdfError(
