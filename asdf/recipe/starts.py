@@ -11,6 +11,7 @@ or else they are the newest. Numbers are unique, even if environment.json was re
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ _MEANT_TO_CHANGE = frozenset(
 _NOT_COMPARED = NO_EFFECT | {"network.resume_epoch"}
 # The settings contain the changes of a config; other configs in the file do not matter.
 _CONFIGS = "configs/"
+# Begins the part of settings.py about earlier steps.
+_EARLIER = "\n# Other values of earlier steps:\n"
 _COMMIT = 12
 
 
@@ -162,6 +165,7 @@ def record_training(run: Run, step: int) -> None:
                 LOG.info("%s", change.words)
                 planned.append(change.words)
         update_record(layout.environment, {"changes": changes, "planned_changes": planned})
+        _note_changes(layout)
 
     run.world.run_on_main(record)
 
@@ -181,6 +185,24 @@ def find_changes(layout: Layout, step: int) -> Iterator[Change]:
         if old.get(name, version) != version:
             yield Change(f"{name} was {old[name]} up to step {step}, is {version} from here")
     yield from _changed_recordings(before, now, step)
+
+
+def _note_changes(layout: Layout) -> None:
+    """State in settings.py which values the earlier steps of the newest network were trained with.
+
+    A start is passed over if a later one resumed from before its steps.
+    """
+    text, _, _ = layout.settings.read_text(encoding="utf-8").partition(_EARLIER)
+    notes: list[str] = []
+    step = math.inf
+    for start in reversed(_numbered(layout).values()):
+        began = start.get("trained_from")
+        if isinstance(began, int) and began < step:
+            step = began
+            words = [*start.get("planned_changes", ()), *start.get("changes", ())]
+            of_settings = [word for word in words if f"\n{word.partition(' ')[0]} = " in text]
+            notes[:0] = [f"# {word}\n" for word in of_settings]
+    write_text(layout.settings, text + _EARLIER * bool(notes) + "".join(notes))
 
 
 def _start_before(starts: Mapping[int, Mapping[str, Any]], step: int) -> int | None:
@@ -204,14 +226,8 @@ def _changed_settings(layout: Layout, number: int, step: int) -> Iterator[Change
     for name in dict.fromkeys((*before, *now)):
         if before.get(name) == now.get(name) or name in _NOT_COMPARED:
             continue
-        if name not in before:
-            words = f"{name} is {now[name]} from here on, and did not exist up to step {step}"
-        elif name not in now:
-            words = (
-                f"{name} was {before[name]} up to step {step}, and no longer exists from here on"
-            )
-        else:
-            words = f"{name} was {before[name]} up to step {step}, is {now[name]} from here"
+        old, new = before.get(name, "no setting"), now.get(name, "no setting")
+        words = f"{name} was {old} up to step {step}, is {new} from here"
         yield Change(words, is_warning=name not in _MEANT_TO_CHANGE)
 
 
@@ -335,6 +351,7 @@ def start_run(run: Run, account: str) -> None:
         run.folders.networks.mkdir(parents=True, exist_ok=True)
         number = last_number(layout) + 1
         replace_settings(layout, Settings().save)
+        _note_changes(layout)
         record = environment_record(devices, run.recipe_folder, library_versions(world.device))
         append_record(layout.environment, {"start": number, **record})
 

@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from asdf.__main__ import main
+from asdf.settings import Settings
 
 TRAIN = ("debug", "recipe.end_stage=1")
 
@@ -36,6 +37,12 @@ def record_of(recipe) -> list[dict]:
     return json.loads((recipe.system() / "environment.json").read_text())
 
 
+def notes_of(settings) -> list[str]:
+    """Return what settings.py says of earlier steps."""
+    _, _, notes = settings.read_text().partition("\n# Other values of earlier steps:\n")
+    return [line.removeprefix("# ") for line in notes.splitlines()]
+
+
 def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved(recipe, capsys):
     words = ("network.initial_learning_rate=0.003", "network.max_epochs=1")
     assert recipe.call(capsys, *TRAIN, *words).status == 0
@@ -51,12 +58,16 @@ def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved
         "warning: network.initial_learning_rate was 0.003 up to step 7, is 0.01 from here",
         "network.max_epochs was 1 up to step 7, is 2 from here",
     ]
+    assert sorted(notes_of(system / "settings.py")) == sorted(
+        line.removeprefix("warning: ") for line in changes
+    )
     # Settings that change no result are no line, as computing.threads.
     assert sorted(lines[going_on + 1 : going_on + 4]) == sorted(changes)
     assert outcome.output.count(" up to step 7") == 3
     log = (system / "log.txt").read_text()
     assert all(change in log for change in changes)
     assert (system / "starts" / "1" / "settings.py").read_text() == first
+    assert notes_of(system / "starts" / "1" / "settings.py") == []
     assert "0.01" in (system / "settings.py").read_text()
     start, other = record_of(recipe)
     assert (start["trained_from"], other["trained_from"]) == (0, 7)
@@ -66,6 +77,9 @@ def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved
     assert other["planned_changes"] == changes[2:]
     assert not (system / "starts" / "1" / "code").exists()
     assert recipe.call(capsys, "debug", "network.max_epochs=2", "recipe.start_stage=2").status == 0
+    # A start that trains nothing still says how the network was trained.
+    assert sorted(notes_of(system / "settings.py")) == sorted([*warnings, changes[2]])
+    assert Settings(system / "settings.py").network.minibatch_size == 4
     page = (system / "results" / "report.html").read_text()
     assert all(sentence in page for sentence in warnings) and changes[2] not in page
     assert main(["compare", str(system), str(system), "--replicates", "20"]) == 0
@@ -97,6 +111,11 @@ def test_changes_are_those_since_the_start_that_trained_the_steps_before(recipe,
     for number, value in ((1, "0.003"), (2, "0.01"), (3, "0.02")):
         text = (recipe.system() / "starts" / str(number) / "settings.py").read_text()
         assert f"\n{rate} = {value} " in text
+    of_rate = [note for note in notes_of(recipe.system() / "settings.py") if rate in note]
+    assert of_rate == [
+        f"{rate} was 0.003 up to step 7, is 0.02 from here",
+        f"{rate} was 0.02 up to step 14, is 0.003 from here",
+    ]
 
 
 @pytest.mark.slow

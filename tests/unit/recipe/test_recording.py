@@ -8,7 +8,7 @@ import pytest
 from asdf.distributed import gpus
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.recipe.starts import _describe_peaks, end_recorded
+from asdf.recipe.starts import _describe_peaks, _note_changes, end_recorded
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 
@@ -55,3 +55,40 @@ def test_the_log_names_the_process_that_took_the_most():
     ]
     assert _describe_peaks(peaks) == "peak memory: GPU 9.31 GB (rank 1), host 5.10 GB (rank 0)"
     assert _describe_peaks(peaks[:1]) == "peak memory: GPU 8.70 GB, host 5.10 GB"
+
+
+@pytest.mark.parametrize(
+    ("began", "changes", "noted"),
+    [
+        ((0,), ("",), []),
+        ((0, 20), ("", "network.loss was 'ce' up to step 20, is 'focal' from here"), [1]),
+        # The second start's steps after 10 are not in the network.
+        ((0, 20, 10), ("", "network.loss was 'ce' ...", "network.loss was 'bce' ..."), [2]),
+        ((0, 20, 0), ("", "network.loss was 'ce' ...", ""), []),
+        ((0, 20, 40), ("", "network.loss was 'ce' ...", "network.loss was 'bce' ..."), [1, 2]),
+        ((0, 20, None), ("", "network.loss was 'ce' ...", ""), [1]),
+        ((0, 20), ("", "networks.py differs from the code of the steps up to 20"), []),
+        ((0, 20), ("", "network.gone was 3 up to step 20, is no setting from here"), []),
+    ],
+)
+def test_settings_say_which_values_earlier_steps_of_the_network_had(
+    tmp_path, began, changes, noted
+):
+    layout = Layout(tmp_path)
+    text = "network.loss = 'focal'  # default\n"
+    layout.settings.write_text(f"\n{text}")
+    records = []
+    for number, (step, change) in enumerate(zip(began, changes, strict=True), 1):
+        trained = {} if step is None else {"trained_from": step}
+        records.append({"start": number, "changes": [change] * bool(change), **trained})
+    layout.environment.write_text(json.dumps(records))
+    for _ in range(2):
+        _note_changes(layout)
+        notes = "".join(f"# {changes[index]}\n" for index in noted)
+        heading = "\n# Other values of earlier steps:\n" if noted else ""
+        assert layout.settings.read_text() == f"\n{text}{heading}{notes}"
+    # Training that begins anew has no earlier steps.
+    records.append({"start": len(records) + 1, "changes": [], "trained_from": 0})
+    layout.environment.write_text(json.dumps(records))
+    _note_changes(layout)
+    assert layout.settings.read_text() == f"\n{text}"
