@@ -116,14 +116,14 @@ COMMANDS: dict[str, str] = {
 """What to use instead of a command, by its name."""
 
 OPTIONS: dict[str, str] = {
+    "calibrate --prior": "Give --costs p_spoof=X.",
+    "calibrate --cost-miss": "Give --costs cost_miss=X.",
+    "calibrate --cost-fa": "Give --costs cost_fa=X.",
+    "evaluate --title": "The caption of a figure says what it is of.",
     "fuse --seed": "Folds follow from the trials alone.",
     "robustness --seed": "Draws follow from the recordings alone.",
     "doctor --folder": "Change to the folder: the doctor checks the working one.",
-    "launch --search": _SEARCH,
-    "launch --trials": _SEARCH,
-    "launch --storage": _SEARCH,
-    "launch --objective": _SEARCH,
-    "launch --pruner": _SEARCH,
+    "launch --search --trials --storage --objective --pruner": _SEARCH,
     "doctor --wait": "Its checks print their findings as they arrive; Ctrl-C ends one that hangs.",
     "score --reference": "A list names references in its column `reference`.",
     "sasv --p-target": "Give --costs p_target=X.",
@@ -133,33 +133,20 @@ OPTIONS: dict[str, str] = {
     "sasv --cost-fa": "Give --costs cost_fa=X.",
     "sasv --cost-spoof": "Give --costs cost_spoof=X.",
     "sasv --cm": "Give the CM scores as the score file, next to --asv-scores.",
-    "sasv --on-cm": "Give --on CM,ASV.",
-    "sasv --on-asv": "Give --on CM,ASV.",
-    "embed --by": "`embed` writes the vectors; matplotlib and sklearn draw them.",
-    "embed --method": "`embed` writes the vectors; matplotlib and sklearn draw them.",
-    "embed --picture": "`embed` writes the vectors; matplotlib and sklearn draw them.",
-    "report --by": "It was for --embeddings; matplotlib and sklearn draw what `embed` writes.",
-    "report --embeddings": "matplotlib and sklearn draw what `embed` writes.",
-    "report --method": "It was for --embeddings; matplotlib and sklearn draw what `embed` writes.",
-    "score --diarise": "Give the turns of a diariser with --rttm.",
-    "score --diariser": "Give the turns of a diariser with --rttm.",
-    "score --ray": "docs/cluster.md maps a detector over Ray Data.",
-    "score --ray-address": "docs/cluster.md maps a detector over Ray Data.",
-    "embed --part": "One command, with --processes or torchrun, computes all of a list.",
-    "embed --merge": "One command, with --processes or torchrun, computes all of a list.",
-    "embed --slurm": "sbatch starts the command, with --processes or srun.",
-    "embed --max-running": "sbatch starts the command, with --processes or srun.",
+    "sasv --on-cm --on-asv": "Give --on CM,ASV.",
+    "embed --by --method --picture": "matplotlib and sklearn draw the vectors that `embed` writes.",
+    "report --embeddings --by --method": "matplotlib and sklearn draw what `embed` writes.",
+    "score --diarise --diariser": "Give the turns of a diariser with --rttm.",
+    "score --ray --ray-address": "docs/cluster.md maps a detector over Ray Data.",
+    "embed --part --merge": "One command, with --processes or torchrun, computes all of a list.",
+    "embed --slurm --max-running": "sbatch starts the command, with --processes or srun.",
     "embed --dry-run": "It only printed what --slurm would submit.",
-    "embed --ray": "docs/cluster.md maps a detector over Ray Data.",
-    "embed --ray-address": "docs/cluster.md maps a detector over Ray Data.",
+    "embed --ray --ray-address": "docs/cluster.md maps a detector over Ray Data.",
     "robustness --benchmark": "Name its grades with --only and --grades: docs/robustness.md.",
-    "robustness --part": "One command measures all conditions; --only chooses some.",
-    "robustness --merge": "One command measures all conditions; --only chooses some.",
-    "robustness --slurm": "sbatch starts the command; --only chooses conditions.",
-    "robustness --max-running": "sbatch starts the command; --only chooses conditions.",
+    "robustness --part --merge": "One command measures all conditions; --only chooses some.",
+    "robustness --slurm --max-running": "sbatch starts the command; --only chooses conditions.",
     "robustness --dry-run": "It only printed what --slurm would submit.",
-    "robustness --ray": "--only chooses conditions for a command on each machine.",
-    "robustness --ray-address": "--only chooses conditions for a command on each machine.",
+    "robustness --ray --ray-address": "--only chooses conditions for a command on each machine.",
     "score --rationale": "ASDF has no audio language models.",
     "evaluate --audio": "Recall and false alarms do not need durations.",
     "evaluate --cross-test": "Evaluate each pair of sets by itself, or --by a column.",
@@ -175,25 +162,22 @@ OPTIONS: dict[str, str] = {
     "score --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
     "case --pdf": "Print the page from a browser: docs/case.md has a line for Chromium.",
     "case --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
-    "serve --audio-rate": "Limit requests in the proxy: docs/service.md.",
+    "serve --audio-rate --proxy --rate": "Limit requests in the proxy: docs/service.md.",
     "serve --audit": "Store the answers: each has the digests, the verdict and the date.",
-    "serve --call-s": "Score streams with asdf.Detector.stream.",
-    "serve --calls": "Score streams with asdf.Detector.stream.",
+    "serve --call-s --calls": "Score streams with asdf.Detector.stream.",
     "serve --client-connections": "Limit connections in the proxy: docs/service.md.",
     "serve --connections": "There are 256; limit those of a client in the proxy: docs/service.md.",
     "serve --engine": "It is packed on a CPU.",
     "serve --full-length": "Import it with network.max_evaluation_utterance_length_in_samples.",
     "serve --head-s": "It is 10.",
     "serve --precision": "It is that of the device.",
-    "serve --proxy": "Limit requests in the proxy: docs/service.md.",
-    "serve --rate": "Limit requests in the proxy: docs/service.md.",
     "serve --readers": "There are 2.",
     "serve --request-s": "It is 120.",
     "serve --stop-s": "It is 30.",
     "serve --upload-s": "It is 60.",
     "serve --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
 }
-"""What to use instead of an option, by command and option: 'score --option'."""
+"""What to use instead of options, by command and options: 'score --option --other'."""
 
 OTHERS: dict[str, str] = {
     "compute_setup gpu_mode data_parallel_backend distributed_launch strategy multi_gpu ddp "
@@ -201,23 +185,15 @@ OTHERS: dict[str, str] = {
         "computing.processes=2, or torchrun --nproc_per_node=2 run.py CONFIG"
     ),
     "dist_backend distributed_backend ddp_backend": "computing.backend='nccl'",
-    "nnodes num_nodes num_machines node_rank": "torchrun --nnodes=2 ... run.py CONFIG, or srun",
     "no_cuda use_cpu cpu device accelerator cuda": "computing.use_gpu=False for the CPU",
-    "gpu gpu_id device_ids cuda_device": "computing.gpu_ids=(0,)",
+    "gpu gpu_id device_ids": "computing.gpu_ids=(0,)",
     "num_workers dataloader_num_workers": "computing.network_dataloader_workers=8",
-    "fp16 bf16 half amp use_amp mixed_precision dtype": "computing.precision='bf16' or 'fp16'",
-    "torch_compile": "computing.compile=True",
+    "fp16 bf16 half amp use_amp mixed_precision": "computing.precision='bf16' or 'fp16'",
     "per_device_train_batch_size train_batch_size batch_size": "network.minibatch_size=16",
     "per_device_eval_batch_size eval_batch_size": "network.eval_minibatch_size_factor=2",
-    "gradient_accumulation_steps accumulate_grad_batches accum_grad": (
-        "network.optimizer_step_interval=4"
-    ),
+    "gradient_accumulation_steps accumulate_grad_batches": "network.optimizer_step_interval=4",
     "learning_rate lr": "network.initial_learning_rate=1e-5, and front_end.learning_rate=1e-6",
-    "lr_scheduler_type lr_scheduler scheduler": "network.schedule='cosine'",
-    "warmup_ratio warmup_epochs warmup": "network.warmup_steps=500",
-    "optim": "network.optimizer='adamw'",
     "max_grad_norm gradient_clip_val grad_clip": "network.gradient_clip_norm=1.0",
-    "num_train_epochs num_epochs n_epochs epochs": "network.max_epochs=20",
     "logging_steps log_interval log_every_n_steps": "network.print_interval=10",
     "eval_strategy evaluation_strategy eval_steps": "network.evaluation_interval_steps=500",
     "save_strategy save_steps": "network.checkpoint_interval_steps=500",
@@ -225,17 +201,16 @@ OTHERS: dict[str, str] = {
     "load_best_model_at_end": "recipe.selected_epochs=('best',)",
     "metric_for_best_model monitor": "network.validation_metric='eer'",
     "early_stopping_patience patience": "network.early_stop_evaluations=10",
-    "freeze_feature_encoder freeze freeze_ssl": "front_end.frozen=True",
+    "freeze_feature_encoder freeze_ssl": "front_end.frozen=True",
     "model_name_or_path pretrained ssl_path": "front_end.weights='xlsr2_300m.pt'",
     "resume_from_checkpoint resume": "network.resume_epoch='auto', which is the default",
     "model_path ckpt_path": "network.initial_network='net.pt'",
-    "output_dir save_dir exp_dir default_root_dir": "paths.output_folder='FOLDER'",
-    "run_name exp_name comment": "paths.system_folder='NAME'",
+    "output_dir save_dir exp_dir": "paths.output_folder='FOLDER'",
     "database_path data_dir data_path": "paths.database_folder='FOLDER'",
     "report_to": "network.callbacks=('tensorboard',)",
     "push_to_hub hub_model_id": "python -m asdf export NETWORK --push ORG/NAME",
 }
-"""What to write here instead of words of other frameworks' settings and options."""
+"""What to write here instead of words of other frameworks that no nearest name explains."""
 
 
 def setting_has_left(name: str) -> str:
@@ -250,10 +225,10 @@ def class_has_left(path: str) -> str:
 
 def option_has_left(command: str, arguments: list[str]) -> str:
     """Return the sentences about the first of the arguments that is an option that has left."""
-    for argument in arguments:
-        name = f"{command} {argument.partition('=')[0]}"
-        if name in OPTIONS:
-            return f"{name} has left ASDF. {OPTIONS[name]}"
+    for option in (argument.partition("=")[0] for argument in arguments):
+        for names, why in OPTIONS.items():
+            if names.split()[0] == command and option in names.split()[1:]:
+                return f"{command} {option} has left ASDF. {why}"
     return ""
 
 

@@ -6,6 +6,7 @@
     python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
     python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
+    python -m asdf evaluate scores.txt --costs p_spoof=0.01,cost_miss=1,cost_fa=1
     python -m asdf evaluate llrs.txt --tippett tippett.pdf --ece ece.pdf --reliability bins.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
@@ -190,11 +191,6 @@ class SasvOptions:
         "scores are log-likelihood ratios: also compute the a-DCF at the Bayes threshold"
     )
     path: Path | None = option("write the t-EER path as CSV", "OUT")
-    costs: str | None = option(
-        "costs of the a-DCF other than those of ASVspoof 5: p_target, p_nontarget, p_spoof, "
-        "cost_miss, cost_fa, cost_spoof",
-        "NAME=X,...",
-    )
     fuse: str | None = option(
         "fuse CM and ASV scores into a SASV score, with this method", choices=FUSIONS
     )
@@ -234,6 +230,14 @@ class EvaluateOptions(
         "columns of P to break results down by (attack); gender+language combines two columns",
         "C,C",
     )
+    costs: str | None = option(
+        "costs other than those of ASVspoof 5: p_spoof, cost_miss, cost_fa; of the a-DCF also "
+        "p_target, p_nontarget, cost_spoof",
+        "NAME=X,...",
+    )
+    intervals: Literal["speakers", "trials"] = option(
+        "what the intervals in LaTeX are over, if the speakers are known", default="speakers"
+    )
     replicates: int = replicates_option(
         "number of bootstrap replicates (%(default)s); 0: no intervals"
     )
@@ -253,7 +257,6 @@ class EvaluateOptions(
         check=check_file,
         aliases=("--picture",),
     )
-    title: str = option("title of the plots", "TEXT", default="")
 
 
 def development_files(on: str | None) -> list[str]:
@@ -298,7 +301,7 @@ KINDS = {
         "detection scores",
         "asdf.commands.evaluate_detection",
         (ThresholdOptions, TandemOptions, RatioOptions, SubmissionOptions),
-        "protocol subset ignore_others by set scored_length csv latex plot title",
+        "protocol subset ignore_others by costs intervals set scored_length csv latex plot",
     ),
     "submission": Kind(
         "scores of a list without labels",
@@ -319,7 +322,7 @@ KINDS = {
         "SASV scores",
         "asdf.tasks.sasv.command",
         (SasvOptions,),
-        "asv_scores by csv latex submission",
+        "asv_scores by costs csv latex submission",
     ),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -22,6 +23,7 @@ from asdf.commands.evaluate_thresholds import (
 from asdf.commands.judged_files import Protocol, System, read_protocol_option, read_system_scores
 from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import UsageError
+from asdf.metrics.costs import ASVSPOOF5, with_costs
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.llr_quality import llr_quality
 from asdf.metrics.results import JOINED, joined_columns, trials_of
@@ -101,6 +103,8 @@ def _report(
     first = summaries[0]
     threshold = first.decisions.threshold.value if first.decisions else None
 
+    latex = partial(latex_with_seeds, summaries, leading, over, args.intervals)
+
     def write_scores(path: Path) -> None:
         write_submission(path, args.format or "", first.scores, trials, threshold)
 
@@ -108,7 +112,7 @@ def _report(
         [
             (args.json, lambda path: write_text(path, json_with_seeds(summaries, over))),
             (args.csv, lambda path: write_text(path, csv_with_seeds(summaries, over))),
-            (args.latex, lambda path: write_text(path, latex_with_seeds(summaries, leading, over))),
+            (args.latex, lambda path: write_text(path, latex())),
             (args.submission, write_scores),
         ]
     )
@@ -132,6 +136,7 @@ def _summarise(
     columns: tuple[str, ...],
     asv: AsvScores | None,
 ) -> list[Summary]:
+    cost = with_costs(ASVSPOOF5, args.costs)
     stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
     summaries = []
     for system, (scores, threshold) in zip(systems, judged, strict=True):
@@ -154,6 +159,7 @@ def _summarise(
                     scored=scoring,
                     threshold=threshold,
                     is_hard=args.decisions,
+                    cost=cost,
                 )
             )
     return summaries
@@ -319,7 +325,7 @@ def _draw(
         if len(summaries) == 1:
             curves |= _condition_curves(summaries[0], trials, columns, curves)
         thinned = {name: plots.thinned_det(curve) for name, curve in curves.items()}
-        plots.save_figure(plots.det_plot(thinned, args.title), args.plot)
+        plots.save_figure(plots.det_plot(thinned), args.plot)
         lines.append(f"written to {args.plot}: {count_of(len(curves), 'curve')}")
     ratios = {
         args.tippett: (plots.tippett_plot, "Tippett plot"),
@@ -332,7 +338,7 @@ def _draw(
     of_systems = {summary.name: summary.curve for summary in summaries}
     for path, (plot, noun) in ratios.items():
         assert path is not None
-        plots.save_figure(plot(of_systems, args.title), path)
+        plots.save_figure(plot(of_systems), path)
         lines.append(f"written to {path}: {noun}")
     return lines
 

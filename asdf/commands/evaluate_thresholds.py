@@ -15,6 +15,7 @@ from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import Protocol, System
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import Calibration
+from asdf.metrics.costs import ASVSPOOF5, with_costs
 from asdf.metrics.decisions import Decided, OneClassSet, Threshold, decide_one_class
 from asdf.metrics.intervals import Interval
 from asdf.metrics.results import joined_columns
@@ -155,7 +156,7 @@ def _threshold_of_set(args: EvaluateOptions, path: Path, judged: Scores) -> Thre
             "than on new trials."
         )
     rule = args.threshold_by or "eer"
-    value = choose_threshold(DetCurve.of_scores(scores), rule)
+    value = choose_threshold(DetCurve.of_scores(scores), rule, with_costs(ASVSPOOF5, args.costs))
     return Threshold(value, f"{_IN_WORDS[rule]} of {input_name(path)}")
 
 

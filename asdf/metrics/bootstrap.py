@@ -141,12 +141,14 @@ class BestPoint:
         rates: Miss and false alarm rate, (2,).
         trials: Numbers of bona fide and spoof trials, (2,).
         weights: Normalised costs of both rates when they are 1, (2,).
+        cost: Costs of the point.
     """
 
     block: int
     rates: Floats
     trials: Floats
     weights: Floats
+    cost: DetectionCost
 
     @classmethod
     def of(cls, blocks: Blocks, cost: DetectionCost) -> BestPoint:
@@ -157,7 +159,7 @@ class BestPoint:
         rates = np.stack([rejected[0], 1 - rejected[1]])
         weights = np.array([cost.miss_weight, cost.false_alarm_weight]) / cost.default
         block = int(np.argmin(weights @ rates))
-        return cls(block, rates[:, block], trials, weights)
+        return cls(block, rates[:, block], trials, weights, cost)
 
     def rates_of(self, counts: Weights) -> Floats:
         """Return both rates of replicates at this point, (2, replicates)."""

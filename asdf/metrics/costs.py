@@ -14,13 +14,17 @@ ends, whose ratios are 0 or infinite.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from asdf.arrays import Floats, Integers
+from asdf.errors import UsageError
 from asdf.metrics.detection import DetCurve, as_scores, into_blocks
+from asdf.text import read_number
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,9 @@ class DetectionCost:
     false_alarm: float = 10.0
 
     def __post_init__(self) -> None:
-        is_prior = 0 < self.spoof_prior < 1
-        if not is_prior or self.miss <= 0 or self.false_alarm <= 0:
-            raise ValueError(
-                f"a prior must lie between 0 and 1, and costs must be positive: {self}"
-            )
+        are_positive = all(0 < value < np.inf for value in vars(self).values())
+        if not are_positive or self.spoof_prior >= 1:
+            raise ValueError(f"the prior must lie between 0 and 1, and costs above 0: {self}")
 
     @property
     def miss_weight(self) -> float:
@@ -67,8 +69,44 @@ class DetectionCost:
         """The Bayes threshold of natural-log likelihood ratios."""
         return float(-np.log(self.miss_weight / self.false_alarm_weight))
 
+    def named(self) -> dict[str, float]:
+        """Return the parameters by their names on the command line."""
+        return {name: getattr(self, key) for name, key in COST_NAMES.items()}
+
+    def describe(self) -> str:
+        """Return the parameters as `with_costs` reads them."""
+        return ",".join(f"{name}={value:g}" for name, value in self.named().items())
+
 
 ASVSPOOF5 = DetectionCost()
+COST_NAMES = {"p_spoof": "spoof_prior", "cost_miss": "miss", "cost_fa": "false_alarm"}
+"""Parameters of `DetectionCost` by their names on the command line."""
+_Costs = TypeVar("_Costs")
+
+
+def with_costs(costs: _Costs, text: str | None, names: Mapping[str, str] = COST_NAMES) -> _Costs:
+    """Return costs with those of a text such as 'p_spoof=0.1,cost_fa=20' in place of their own.
+
+    Args:
+        costs: A dataclass that refuses impossible values.
+        names: Its attributes by their names in the text.
+
+    Raises:
+        UsageError: a part is not of this form, or a value is impossible.
+    """
+    values = {}
+    for part in filter(None, (text or "").split(",")):
+        name, _, number = part.partition("=")
+        try:
+            values[names[name.strip()]] = read_number(number)
+        except (KeyError, ValueError):
+            raise UsageError(
+                f"--costs {text}: {part!r} is not NAME=NUMBER. Names: {', '.join(names)}."
+            ) from None
+    try:
+        return replace(costs, **values)  # type: ignore[type-var]
+    except ValueError as error:
+        raise UsageError(f"--costs {text}: {error}.") from None
 
 
 def min_dcf(

@@ -75,9 +75,13 @@ METRICS = (
     Metric(key="cllr", name="Cllr", of=_soft(lambda s: s.result.cllr)),
     Metric(key="min_cllr", name="min Cllr", of=_soft(lambda s: s.min_cllr)),
     Metric(key="auc", name="AUC", of=_soft(lambda s: s.auc), lower_is_better=False),
-    Metric(key="tdcf_2019", name="min t-DCF 2019", of=lambda s: s.tdcf_2019),
-    Metric(key="tdcf_2021", name="min t-DCF 2021", of=lambda s: s.tdcf_2021),
-    _rate("t_eer", "t-EER", lambda s: s.t_eer),
+    Metric(
+        key="tdcf_2019", name="min t-DCF 2019", of=lambda s: getattr(s.tandem, "tdcf_2019", None)
+    ),
+    Metric(
+        key="tdcf_2021", name="min t-DCF 2021", of=lambda s: getattr(s.tandem, "tdcf_2021", None)
+    ),
+    _rate("t_eer", "t-EER", lambda s: getattr(s.tandem, "t_eer", None)),
     _threshold_of("threshold", "threshold", _threshold),
     _decision("accuracy", "accuracy"),
     _decision("balanced_accuracy", "balanced accuracy"),

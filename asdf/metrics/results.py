@@ -10,7 +10,7 @@ same for its factors of 'spoof' and of 'both'.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -205,13 +205,11 @@ class Average:
 def average(conditions: Sequence[Condition]) -> Average:
     """Return the means over at least one condition."""
 
-    def mean(metric: str) -> float:
+    means = {}
+    for metric in (field.name for field in fields(Average)):
         values = [getattr(condition.result, metric) for condition in conditions]
-        return float(np.mean(values))
-
-    return Average(
-        eer=mean("eer"), min_dcf=mean("min_dcf"), act_dcf=mean("act_dcf"), cllr=mean("cllr")
-    )
+        means[metric] = float(np.mean(values))
+    return Average(**means)
 
 
 def average_decisions(conditions: Sequence[Condition]) -> dict[str, float]:
@@ -233,6 +231,7 @@ def conditions_of(
     replicates: int = 0,
     seed: int = 0,
     threshold: float | None = None,
+    cost: DetectionCost = ASVSPOOF5,
 ) -> tuple[list[Condition], list[Finding]]:
     """Return the conditions of one column, sorted by value, and a finding about omitted values.
 
@@ -268,7 +267,7 @@ def conditions_of(
         if replicates:
             interval = curve_intervals(curve, replicates=replicates, seed=seed).eer
         decisions = None if threshold is None else Confusion.at(*trials, threshold)
-        result = result_of(curve)
+        result = result_of(curve, cost)
         conditions.append(Condition(column, value, result, bona_fide, interval, decisions))
     if not alone:
         return conditions, []

@@ -26,7 +26,7 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, confidence_intervals, paired_test
-from asdf.metrics.costs import min_cllr_of
+from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_cllr_of
 from asdf.metrics.decisions import Decisions, Threshold, decide, find_turned
 from asdf.metrics.detection import DetCurve, eer
 from asdf.metrics.results import (
@@ -99,6 +99,7 @@ class Summary:
         decisions: Decisions at a threshold chosen elsewhere; None without one.
         is_hard: Whether the scores are only decisions, 1 and 0, for which only metrics of decisions
             are meaningful.
+        cost: Costs of minDCF and actDCF.
     """
 
     name: str
@@ -116,21 +117,7 @@ class Summary:
     scored: HowScored = NOT_KNOWN
     decisions: Decisions | None = None
     is_hard: bool = False
-
-    @property
-    def tdcf_2019(self) -> float | None:
-        """The legacy min t-DCF; None without ASV scores."""
-        return self.tandem.tdcf_2019 if self.tandem else None
-
-    @property
-    def tdcf_2021(self) -> float | None:
-        """The revised min t-DCF; None without ASV scores."""
-        return self.tandem.tdcf_2021 if self.tandem else None
-
-    @property
-    def t_eer(self) -> float | None:
-        """The concurrent t-EER as a fraction; None without ASV scores."""
-        return self.tandem.t_eer if self.tandem else None
+    cost: DetectionCost = ASVSPOOF5
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -187,6 +174,7 @@ def summarise(  # noqa: PLR0913
     scored: HowScored = NOT_KNOWN,
     threshold: Threshold | None = None,
     is_hard: bool = False,
+    cost: DetectionCost = ASVSPOOF5,
 ) -> Summary:
     """Summarise `scores`, with the columns of its corpus's trials.
 
@@ -198,6 +186,7 @@ def summarise(  # noqa: PLR0913
         condition_replicates: Number of replicates of the bootstrap of each condition's EER.
         threshold: Threshold of decisions; None for no decisions.
         is_hard: Whether the scores are only decisions, as in `Summary`.
+        cost: Costs of minDCF and actDCF.
 
     Raises:
         AsdfError: a class is missing, a score is not finite, a scored trial is missing from
@@ -206,8 +195,17 @@ def summarise(  # noqa: PLR0913
     """
     scores, columns = _checked(name, scores, trials, by)
     curve = DetCurve.of_scores(scores)
+    speakers = columns.get("speaker", ())
+    # An interval over the known speakers would leave out trials of the others.
+    if not all(speakers) or len(frozenset(speakers)) < 2:
+        speakers = ()
+    draw = partial(confidence_intervals, scores, seed=seed, cost=cost, curve=curve)
+    # Hard decisions have no EER to bootstrap.
+    over_trials, over_speakers = _intervals(draw, speakers, replicates * (not is_hard), progress)
+    of_decisions = partial(decide, scores, speakers=speakers, replicates=replicates, seed=seed)
+    decisions = None if threshold is None else of_decisions(threshold)
+    findings = find_turned(decisions) if is_hard and decisions else find_warnings(curve)
     conditions: list[Condition] = []
-    left_out: list[Finding] = []
     for column in dict.fromkeys(by):
         of_column, omitted = conditions_of(
             scores,
@@ -216,27 +214,18 @@ def summarise(  # noqa: PLR0913
             replicates=condition_replicates,
             seed=seed,
             threshold=None if threshold is None else threshold.value,
+            cost=cost,
         )
         conditions += of_column
-        left_out += omitted
-    speakers = columns.get("speaker", ())
-    # An interval over the known speakers would leave out trials of the others.
-    if not all(speakers) or len(frozenset(speakers)) < 2:
-        speakers = ()
-    # Hard decisions have no EER to bootstrap.
-    drawn = 0 if is_hard else replicates
-    over_trials, over_speakers = _draw_intervals(scores, curve, speakers, drawn, seed, progress)
-    of_decisions = partial(decide, scores, speakers=speakers, replicates=replicates, seed=seed)
-    decisions = None if threshold is None else of_decisions(threshold)
-    findings = find_turned(decisions) if is_hard and decisions else find_warnings(curve)
-    findings += left_out + another_subset(len(scores), columns.get("subset", ()))
+        findings += omitted
+    findings += another_subset(len(scores), columns.get("subset", ()))
     findings += [Finding("warning", message) for message in scored.warnings()]
     return Summary(
         name=name,
         set=set,
         scores=scores,
         curve=curve,
-        result=result_of(curve),
+        result=result_of(curve, cost),
         auc=curve.auc(),
         min_cllr=min_cllr_of(curve),
         tandem=None if asv is None else _tandem(name, curve, asv),
@@ -247,6 +236,7 @@ def summarise(  # noqa: PLR0913
         scored=scored,
         decisions=decisions,
         is_hard=is_hard,
+        cost=cost,
     )
 
 
@@ -305,12 +295,10 @@ def _tandem(name: str, curve: DetCurve, asv: AsvScores) -> Tandem:
         raise AsdfError(f"{name}: {error}") from None
 
 
-def _draw_intervals(
-    scores: Scores,
-    curve: DetCurve,
+def _intervals(
+    draw: Callable[..., Intervals],
     speakers: Sequence[str],
     replicates: int,
-    seed: int,
     progress: Progress | None,
 ) -> tuple[Intervals | None, Intervals | None]:
     """Return the intervals over trials and over speakers, with common progress."""
@@ -325,9 +313,7 @@ def _draw_intervals(
         if progress is not None:
             progress(done, total)
 
-    draw = partial(
-        confidence_intervals, scores, replicates=replicates, seed=seed, progress=report, curve=curve
-    )
+    draw = partial(draw, replicates=replicates, progress=report)
     return draw(), draw(speakers=speakers) if speakers else None
 
 
@@ -335,7 +321,9 @@ ScoresOf = Callable[[int], tuple[Scores, Sequence[str] | None]]
 """A function from a system's index to its scores, and the trials' speakers if known."""
 
 
-def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> dict[str, int]:
+def leaders(
+    results: Sequence[Result], scores_of: ScoresOf, replicates: int, cost: DetectionCost = ASVSPOOF5
+) -> dict[str, int]:
     """Return the index of the system that leads by each of `TESTED`.
 
     A metric is left out if the lowest value is shared, if the systems were not scored on the same
@@ -353,7 +341,9 @@ def leaders(results: Sequence[Result], scores_of: ScoresOf, replicates: int) -> 
         try:
             scores, speakers = scores_of(first)
             others, _ = scores_of(second)
-            tested = paired_test(scores, others, speakers=speakers, replicates=replicates)
+            tested = paired_test(
+                scores, others, speakers=speakers, replicates=replicates, cost=cost
+            )
         except AsdfError:
             continue
         p_value = getattr(tested, metric).p_value
@@ -377,7 +367,7 @@ def leading_systems(
         return scores, speakers_of(scores, trials)
 
     results = [summary.result for summary in summaries]
-    return leaders(results, scores_and_speakers, replicates)
+    return leaders(results, scores_and_speakers, replicates, summaries[0].cost)
 
 
 def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:

@@ -50,6 +50,12 @@ class TandemCost:
     false_alarm: float = 10.0
     spoof_false_alarm: float = 10.0
 
+    def __post_init__(self) -> None:
+        are_positive = all(0 < value < np.inf for value in vars(self).values())
+        rest = 1 - self.target_prior - self.nontarget_prior - self.spoof_prior
+        if not are_positive or abs(rest) > 1e-9:
+            raise ValueError(f"priors must be above 0 with a sum of 1, and costs above 0: {self}")
+
     @property
     def target_weight(self) -> float:
         """The cost of rejecting all targets."""

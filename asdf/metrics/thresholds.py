@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from asdf.metrics.calibration import Calibration, eer_threshold
-from asdf.metrics.costs import ASVSPOOF5
+from asdf.metrics.costs import ASVSPOOF5, DetectionCost
 from asdf.metrics.decisions import Confusion
 from asdf.metrics.detection import DetCurve
 
@@ -27,13 +27,17 @@ THRESHOLD_RULES = ("eer", "min-dcf", *_METRICS)
 """Criteria for choosing a threshold; best-f1 maximises the macro-F1."""
 
 
-def choose_threshold(curve: DetCurve, rule: str) -> float:
-    """Return the threshold of one of the `THRESHOLD_RULES` on the trials of a curve."""
+def choose_threshold(curve: DetCurve, rule: str, cost: DetectionCost = ASVSPOOF5) -> float:
+    """Return the threshold of one of the `THRESHOLD_RULES` on the trials of a curve.
+
+    Args:
+        cost: Costs of 'min-dcf'.
+    """
     if rule == "eer":
         return eer_threshold(curve.bona_fide, curve.spoof)
     points = _possible_points(curve)
     if rule == "min-dcf":
-        costs = ASVSPOOF5.miss_weight * curve.frr + ASVSPOOF5.false_alarm_weight * curve.far
+        costs = cost.miss_weight * curve.frr + cost.false_alarm_weight * curve.far
     else:
         costs = -confusions(curve).rates()[_METRICS[rule]]
     return _threshold_above(curve, int(points[np.argmin(costs[points])]))

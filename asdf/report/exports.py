@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from asdf.metrics.costs import ASVSPOOF5
 from asdf.metrics.decisions import DECISION_METRICS, Decisions
 from asdf.metrics.metric_columns import METRICS, defined
 from asdf.metrics.results import Condition
@@ -73,7 +74,13 @@ def record(summary: Summary) -> dict[str, Any]:
         "means": {column: _means(summary, column) for column in summary.columns},
         **summary.scored.record(),
         "warnings": [finding.message for finding in summary.findings],
+        **_costs(summary),
     }
+
+
+def _costs(summary: Summary) -> dict[str, float]:
+    """Return the costs by their names on the command line, if they are not those of ASVspoof 5."""
+    return {} if summary.cost == ASVSPOOF5 else summary.cost.named()
 
 
 def to_csv(summaries: Sequence[Summary]) -> str:
@@ -89,6 +96,7 @@ def to_csv(summaries: Sequence[Summary]) -> str:
             "scored_length": described(summary.scored.length),
             "scoring_precision": summary.scored.precision or UNKNOWN,
             **role_record(summary.scored.role),
+            **_costs(summary),
         }
         pooled: dict[str, Any] = {"kind": "pooled", **asdict(summary.result)}
         for metric in METRICS:
@@ -98,7 +106,7 @@ def to_csv(summaries: Sequence[Summary]) -> str:
                 pooled[f"{prefix}{key}_low"] = interval.low
                 pooled[f"{prefix}{key}_high"] = interval.high
         rows += [{**common, **row} for row in (pooled, *_condition_rows(summary))]
-    return as_csv(CSV_COLUMNS, rows)
+    return as_csv([*CSV_COLUMNS, *_costs(summaries[0])], rows)
 
 
 def _condition_rows(summary: Summary) -> list[dict[str, Any]]:
@@ -210,7 +218,7 @@ def over_seeds_of(
         groups: Configuration of each file on the command line; '' for none.
     """
     names = each(summaries, "name")
-    over = OverSeeds(_configurations(names, paths, groups))
+    over = OverSeeds(_configurations(names, paths, groups), cost=summaries[0].cost)
     if not over.has_groups:
         return OverSeeds()
     systems = dict(zip(names, zip(summaries, paths, strict=True), strict=True))
@@ -269,11 +277,12 @@ def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
     Their `kind` is 'seed mean', with the interval of the mean, and 'seed deviation'.
     """
     rows = to_csv(summaries)
+    costs = _costs(summaries[0])
     records = []
     for result in over.results():
         if len(result.seeds) < 2:
             continue
-        common = {"system": result.name, "set": result.set}
+        common = {"system": result.name, "set": result.set, **costs}
         mean: dict[str, Any] = {**common, "kind": "seed mean"}
         deviation: dict[str, Any] = {**common, "kind": "seed deviation"}
         for name, spread in (("eer", result.eer), ("min_dcf", result.min_dcf)):
@@ -283,14 +292,17 @@ def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
                 mean[f"{name}_low"] = spread.interval.low
                 mean[f"{name}_high"] = spread.interval.high
         records += [mean, deviation]
-    return rows + as_csv(CSV_COLUMNS, records, has_head=False)
+    return rows + as_csv([*CSV_COLUMNS, *costs], records, has_head=False)
 
 
 def latex_with_seeds(
-    summaries: Sequence[Summary], leading: Mapping[str, int], over: OverSeeds
+    summaries: Sequence[Summary],
+    leading: Mapping[str, int],
+    over: OverSeeds,
+    intervals: str = "speakers",
 ) -> str:
     """Return the tables of `to_latex`, and one of the configurations with several seeds."""
-    latex = to_latex(summaries, leading)
+    latex = to_latex(summaries, leading, intervals)
     return f"{latex}\n{_seeds_table(summaries, over)}" if over.by_set else latex
 
 

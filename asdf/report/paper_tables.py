@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from asdf.metrics.costs import ASVSPOOF5
+from asdf.metrics.intervals import Interval
 from asdf.metrics.metric_columns import METRICS, intervals_of, metric_columns
 from asdf.metrics.summary import Summary
 from asdf.report.conditions import columns_of, eer_columns, macro_f1_columns, value_heading
 from asdf.report.gathering import Gathered
 from asdf.report.result_tables import set_column, system_columns
 from asdf.report.task_results import Result, TaskResult, TaskResults, sets_of
-from asdf.tables.booktabs import PACKAGES, as_latex
+from asdf.tables.booktabs import PACKAGES, as_latex, bracketed
 from asdf.tables.labels import labels_of
 from asdf.tables.plain_text import BEST, as_lines, as_text
-from asdf.tables.table import RATE, Columns, Table, counts, each, rate, texts
+from asdf.tables.table import RATE, Columns, Table, Value, counts, each, rate, texts
 from asdf.tasks.localisation.located_measures import located_columns
 from asdf.tasks.studies.generalisation import generalisation_to_latex
 from asdf.tasks.studies.left_out import left_out_latex
@@ -86,6 +88,8 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
     if summary.tandem is not None:
         rows["ASV EER"] = f"{100 * summary.tandem.asv_eer:.3f} %"
         rows["ASV threshold"] = f"{summary.tandem.asv_threshold:.4f}"
+    if summary.cost != ASVSPOOF5:
+        rows["costs"] = summary.cost.describe()
     return rows
 
 
@@ -148,22 +152,29 @@ def _decision_lines(summary: Summary, column: str) -> list[str]:
     return as_lines(Table(list(rows), columns, column))
 
 
-def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = None) -> str:
+def to_latex(
+    summaries: Sequence[Summary],
+    leading: Mapping[str, int] | None = None,
+    intervals: str = "speakers",
+) -> str:
     """Return a table of systems by metric and, for each column, one of EERs by condition.
 
     Args:
         leading: Index of the system that is significantly the best, by metric (see
             `summary.leaders`); its value is bold.
+        intervals: Units that they are over, 'speakers' where these are known, or 'trials'.
     """
     leading = leading or {}
     names = labels_of(each(summaries, "name"), _LABEL)
     columns: Columns = [*metric_columns(summaries, leading)]
+    if intervals == "trials":
+        columns = [(metric, list(map(_over_trials, values))) for metric, values in columns]
     lengths = [summary.scored.describe() for summary in summaries]
     scored = f"scored: {'; '.join(dict.fromkeys(lengths))}"
     notes = [scored]
-    drawn_from = [(s.intervals, s.decisions and s.decisions.intervals) for s in summaries]
-    if any(scores is not None or decisions for scores, decisions in drawn_from):
-        notes.append("in brackets: 95 % intervals over trials")
+    if summaries[0].cost != ASVSPOOF5:
+        notes.append(f"minDCF and actDCF with {summaries[0].cost.describe()}")
+    notes += _interval_notes(columns)
     if leading:
         notes.append(f"bold: {LEADS}")
     if len(set(lengths)) > 1:
@@ -181,10 +192,26 @@ def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int] | None = N
     return PACKAGES + "\n".join(parts)
 
 
+def _over_trials(value: Value) -> Value:
+    return replace(value, intervals={k: v for k, v in value.intervals.items() if k == "trials"})
+
+
+def _interval_notes(columns: Columns) -> list[str]:
+    """Return what the intervals in brackets are over; [] without any."""
+    drawn: dict[str, None] = {}
+    for _, values in columns:
+        for value in values:
+            over = bracketed(value)
+            bounds = value.intervals.get(over)
+            if isinstance(bounds, Interval):
+                drawn[bounds.describe_groups(over)] = None
+    return [f"in brackets: 95 % intervals over {' or '.join(drawn)}"] if drawn else []
+
+
 def runs_to_latex(gathered: Gathered) -> str:
     """Return a table of all systems by set, with the seeds of a configuration in one row.
 
-    Systems outside of any group have an interval over trials instead of a deviation. A second table
+    Systems outside of any group have an interval instead of a deviation. A second table
     shows sets of corpora not used in training, with averages. Tables of left-out values, source
     tracing and localisation follow.
     """
@@ -215,13 +242,14 @@ def _table_of_sets(gathered: Gathered) -> Table:
     scored = f"scored: {'; '.join(lengths)}"
     notes = [scored, f"bona fide + spoof trials: {'; '.join(sizes)}", *remarks]
     if not over.has_groups:
-        notes.append("EER in per cent; in brackets: 95 % intervals over trials")
+        columns = system_columns(gathered)
+        notes.append("; ".join(["EER in per cent", *_interval_notes(columns)]))
         if any("eer" in leading for leading in gathered.leading.values()):
             notes.append(f"bold: {LEADS}")
         labels = labels_of(gathered.systems, _LABEL)
-        return Table(gathered.systems, system_columns(gathered), "System", notes, labels)
+        return Table(gathered.systems, columns, "System", notes, labels)
     names = each(over.configurations, "name")
-    columns: Columns = [counts("Seeds", [len(known.systems) for known in over.configurations])]
+    columns = [counts("Seeds", [len(known.systems) for known in over.configurations])]
     for set_name in gathered.sets:
         columns.append((set_column(gathered, set_name), seed_values(over, names, set_name)))
     notes.append(_MEANS)

@@ -35,7 +35,7 @@ _NARROW = "ijlt.,;:'|!()[] -"
 
 
 def as_latex(table: Table) -> str:
-    """Return a table as one or more `tabular`, with intervals over trials in brackets."""
+    """Return a table as one or more `tabular`, with an interval of each value in brackets."""
     columns = []
     for column, values in table.columns:
         if column.in_papers:
@@ -52,12 +52,17 @@ def _cell(column: Column, value: Value) -> str:
     # Only the value is bold, not its interval or mark.
     if value.is_best:
         text = f"\\textbf{{{text}}}"
-    bounds = value.intervals.get("trials")
+    over = bracketed(value)
     if value.deviation is not None:
         text += f" $\\pm$ {column.format(value.deviation, paper=True)}"
-    elif bounds is not None and value.number is not None:
-        text += f" ({column.format_bounds(bounds, '--', paper=True)})"
+    elif over and value.number is not None:
+        text += f" ({column.format_bounds(value.intervals[over], '--', paper=True)})"
     return text + value.paper_remark
+
+
+def bracketed(value: Value) -> str:
+    """Return what the interval in brackets is over: speakers, if they are known; '' if none is."""
+    return next((over for over in ("speakers", "trials") if over in value.intervals), "")
 
 
 def latex_text(text: str) -> str:

@@ -119,7 +119,7 @@ def test_what_is_written_of_scores_is_as_before(kind, outputs, tmp_path) -> None
 
 
 def test_calibrations_and_fused_systems_are_as_before(outputs, folder, tmp_path, capsys) -> None:
-    costs = ["--prior", 0.05, "--cost-fa", 10, "--method", "regularised"]
+    costs = ["--costs", "p_spoof=0.05,cost_fa=10", "--method", "regularised"]
     call("calibrate", "AASIST.pt", "first.txt", "-o", tmp_path / "net.pt", *costs)
     (outputs / "screen.txt").write_text(capsys.readouterr().out.replace(str(tmp_path), "OUTPUTS"))
     content = asdf.Detector(tmp_path / "net.pt", "cpu").calibration.content()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from asdf.commands.evaluate import EvaluateOptions, development_files
 from asdf.commands.judged_files import System
 from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
+from asdf.metrics.costs import with_costs
 from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import input_name, show_error
@@ -32,7 +33,6 @@ from asdf.tasks.sasv.sasv_tables import (
     sasv_systems_text,
     sasv_text,
 )
-from asdf.text import read_number
 
 _COSTS = {
     "p_target": "target_prior",
@@ -60,7 +60,7 @@ def evaluate(args: EvaluateOptions, named: Sequence[System]) -> None:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, written or evaluated.
     """
-    cost = _read_cost(args.costs)
+    cost = with_costs(TANDEM, args.costs, _COSTS)
     _check(args, named)
     screen = text_stream([args.json, args.csv, args.latex, args.path, args.submission])
     keys = read_sasv_keys(args.keys) if args.keys else None
@@ -188,32 +188,6 @@ def _write_path(path: Path, scores: SasvScores) -> None:
             # At an ASV threshold that rejects all impostors there is no pair.
             if gap != float("inf"):
                 file.write(f"{asv_threshold!r},{cm_threshold!r},{rate!r}\n")
-
-
-def _read_cost(text: str | None) -> TandemCost:
-    """Return the costs in a text such as 'p_spoof=0.1,cost_spoof=20', others as in ASVspoof 5.
-
-    Raises:
-        UsageError: the priors do not sum to 1, or a value is not positive.
-    """
-    cost = TANDEM
-    for part in filter(None, (text or "").split(",")):
-        name, _, number = part.partition("=")
-        try:
-            cost = replace(cost, **{_COSTS[name.strip()]: read_number(number)})
-        except (KeyError, ValueError):
-            raise UsageError(
-                f"--costs {text}: {part!r} is not NAME=NUMBER. Names: {', '.join(_COSTS)}."
-            ) from None
-    priors = (cost.target_prior, cost.nontarget_prior, cost.spoof_prior)
-    costs = (cost.miss, cost.false_alarm, cost.spoof_false_alarm)
-    # NaN compares as false, so it is refused too.
-    if not all(value > 0 for value in (*priors, *costs)) or not abs(sum(priors) - 1) < 1e-9:
-        raise UsageError(
-            f"the priors of target, nontarget and spoof are {priors}, and the costs {costs}. "
-            "Priors must be positive with a sum of 1, and costs must be positive."
-        )
-    return cost
 
 
 def _check(args: EvaluateOptions, named: Sequence[System]) -> None:

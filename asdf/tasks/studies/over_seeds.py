@@ -28,7 +28,7 @@ import numpy as np
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import BestPoint, Intervals, difference_interval
-from asdf.metrics.costs import ASVSPOOF5, min_dcf_of
+from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
 from asdf.metrics.detection import DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import (
     Interval,
@@ -100,6 +100,7 @@ def draw_seeds(
     *,
     replicates: int = 1000,
     is_compared: bool = True,
+    cost: DetectionCost = ASVSPOOF5,
 ) -> SeedDraws:
     """Measure the networks of a configuration on a set, and on draws of its trials.
 
@@ -125,7 +126,7 @@ def draw_seeds(
             f"({', '.join(str(len(part)) for part in ordered)}). Score all of them on the same set."
         )
     curves = list(map(DetCurve.of_scores, ordered))
-    points = [BestPoint.of(into_blocks(curve), ASVSPOOF5) for curve in curves]
+    points = [BestPoint.of(into_blocks(curve), cost) for curve in curves]
     speakers = speakers_of(first, trials)
     # The generator depends on the trials: sets are drawn independently, in any order.
     rng = generator(0, "trials", trials_key)
@@ -139,7 +140,7 @@ def draw_seeds(
         drawn=drawn[:, _METRICS:].mean(axis=0),
         networks=len(curves),
     )
-    measured = np.array([(curve.eer()[0], min_dcf_of(curve)) for curve in curves])
+    measured = np.array([(curve.eer()[0], min_dcf_of(curve, cost)) for curve in curves])
     groups = None if speakers is None else speakers_of_fewer_class(first.labels, speakers)
     return SeedDraws(tuple(seeds), measured, drawn[:, :_METRICS], trials_key, at_best, groups)
 
@@ -198,7 +199,7 @@ def _shared_draws(
 
 def _drawn_of(counts: Weights, point: BestPoint) -> Floats:
     """Return metrics and rates at a point, (4, replicates), from the counts of each block."""
-    metrics = weighted_metrics(counts.bona_fide, counts.spoof)
+    metrics = weighted_metrics(counts.bona_fide, counts.spoof, point.cost)
     return np.concatenate([metrics, point.rates_of(counts)])
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT
+from asdf.metrics.costs import ASVSPOOF5, DetectionCost
 from asdf.metrics.results import Result
 from asdf.runs.evaluations import metrics_evaluations
 from asdf.tables.labels import labels_of
@@ -100,12 +101,14 @@ class OverSeeds:
     Attributes:
         by_set: Results of each set, lowest mean EER first.
         next_tested: Difference between the first and second result of each set, if it was tested.
+        cost: Costs of the minDCF.
     """
 
     configurations: list[Configuration] = field(default_factory=list)
     by_set: dict[str, list[SeedResult]] = field(default_factory=dict)
     next_tested: dict[str, SeedDifference] = field(default_factory=dict)
     findings: list[ReportFinding] = field(default_factory=list)
+    cost: DetectionCost = ASVSPOOF5
 
     @property
     def has_groups(self) -> bool:
@@ -206,7 +209,7 @@ def measure_set(
         draws = None
         if replicates:
             try:
-                draws = draw_members(of_set, replicates)
+                draws = draw_members(of_set, replicates, over.cost)
                 eer, min_dcf = spreads(draws)
             except AsdfError as error:
                 where = f"{configuration.name} on {set_name}"
@@ -223,7 +226,9 @@ def measure_set(
             over.next_tested[set_name] = compare_seeds(*draws_of_two)
 
 
-def draw_members(members: Sequence[Member], replicates: int) -> SeedDraws:
+def draw_members(
+    members: Sequence[Member], replicates: int, cost: DetectionCost = ASVSPOOF5
+) -> SeedDraws:
     """Measure the systems of a configuration on draws of a set; errors as in `draw_seeds`."""
     scores = []
     trials = None
@@ -232,7 +237,8 @@ def draw_members(members: Sequence[Member], replicates: int) -> SeedDraws:
         scores.append(of_member)
         # An earlier version may have made a run without saving columns.
         trials = trials or known
-    return draw_seeds([member.seed for member in members], scores, trials, replicates=replicates)
+    seeds = [member.seed for member in members]
+    return draw_seeds(seeds, scores, trials, replicates=replicates, cost=cost)
 
 
 def _best_seed(members: Sequence[Member]) -> BestSeed:

@@ -69,10 +69,14 @@ def test_single_runs_have_their_intervals(folders):
     gathered = gather(runs_in([folders[0], folders[3]]), replicates=100)
     head, good, bad = cells_of(runs_to_latex(gathered))
     assert head == ["System", "eval"]
-    interval = gathered.on("eval")[0].summary.intervals.eer
+    interval = gathered.on("eval")[0].summary.speaker_intervals.eer
     low, high = f"{100 * interval.low:.2f}", f"{100 * interval.high:.2f}"
     assert good[1] == f"\\textbf{{{100 * eer_of(folders[0]):.2f}}} ({low}--{high})"
     assert "textbf" not in bad[1]
+    over = interval.describe_groups("speakers")
+    assert f"EER in per cent; in brackets: 95 \\% intervals over {over}}}" in runs_to_latex(
+        gathered
+    )
 
 
 def test_a_set_that_a_configuration_lacks_is_a_dash(folders, tmp_path):

@@ -71,8 +71,8 @@ def test_text_of_intervals_and_tandem():
     eer, cost = FIRST.intervals.eer, FIRST.intervals.min_dcf
     assert f"22.500 %   95 %: {100 * eer.low:.3f} .. {100 * eer.high:.3f} over trials\n" in text
     assert f"0.4000   95 %: {cost.low:.4f} .. {cost.high:.4f} over trials\n" in text
-    assert f"min t-DCF 2019  {FIRST.tdcf_2019:.4f}\n" in text
-    assert f"min t-DCF 2021  {FIRST.tdcf_2021:.4f}\n" in text
+    assert f"min t-DCF 2019  {FIRST.tandem.tdcf_2019:.4f}\n" in text
+    assert f"min t-DCF 2021  {FIRST.tandem.tdcf_2021:.4f}\n" in text
     assert "ASV EER         33.333 %\n" in text
     assert "ASV threshold   -1.0000\n" in text
 
@@ -168,7 +168,7 @@ def test_csv_has_a_row_a_system_and_condition():
         )
     ]
     assert float(rows[0]["cllr"]) == FIRST.result.cllr
-    assert float(rows[0]["tdcf_2021"]) == FIRST.tdcf_2021
+    assert float(rows[0]["tdcf_2021"]) == FIRST.tandem.tdcf_2021
     assert float(rows[0]["eer_high"]) == FIRST.intervals.eer.high
     assert (rows[4]["tdcf_2021"], rows[0]["speaker_eer_low"]) == ("", "")
     assert (rows[2]["spoof"], float(rows[2]["eer"])) == ("2", 0.5)

@@ -224,7 +224,7 @@ def test_a_fused_system_is_calibrated_in_its_file(moved, folder, capsys):
     out = moved.parent / "dev.txt"
     assert fuse(folder, "--apply", *applied, "--out", out) == 0
     before = json.loads(moved.read_text())
-    words = ["calibrate", moved, out, "--prior", "0.3", "--method", "logistic"]
+    words = ["calibrate", moved, out, "--costs", "p_spoof=0.3", "--method", "logistic"]
     assert main(list(map(str, words))) == 0
     after = json.loads(moved.read_text())
     calibration = after["calibration"]

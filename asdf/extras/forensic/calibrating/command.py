@@ -7,7 +7,7 @@
     # also a threshold for the windows of long recordings
     python -m asdf calibrate network.pt dev.txt --windows genuine_recordings/
     # threshold for these costs
-    python -m asdf calibrate network.pt dev.txt --prior 0.05 --cost-miss 1 --cost-fa 10
+    python -m asdf calibrate network.pt dev.txt --costs p_spoof=0.05,cost_miss=1,cost_fa=10
     # only trials that are similar to the case
     python -m asdf calibrate network.pt dev.txt --protocol P --where "codec=amr|gsm,language=fr"
 
@@ -45,8 +45,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
 from asdf.commands.outputs import check_file, check_inputs, show
@@ -61,7 +59,7 @@ from asdf.extras.forensic.calibrating.learning import (
 )
 from asdf.extras.forensic.calibrating.sets import choose_of_run, describe_set, parse_where
 from asdf.hub import parse_name
-from asdf.metrics.costs import DetectionCost
+from asdf.metrics.costs import ASVSPOOF5, DetectionCost, with_costs
 from asdf.metrics.llr_maps import AUTO, METHODS
 from asdf.runs.streams import input_name
 from asdf.scoring.whose_scores import check_networks_of
@@ -99,9 +97,11 @@ class CalibrateOptions(ProtocolOptions):
         metavar="COLUMN=VALUE",
     )
     at_eer: bool = flag("set the threshold where both error rates are equal (default)")
-    prior: float | None = option("prior probability of spoof (0.05)", metavar="P")
-    cost_miss: float | None = option("cost of rejecting bona fide speech (1)", metavar="C")
-    cost_fa: float | None = option("cost of accepting a spoof (10)", metavar="C")
+    costs: str | None = option(
+        "set it for costs instead: p_spoof, the prior probability of spoof (0.05), cost_miss of "
+        "rejecting bona fide speech (1), cost_fa of accepting a spoof (10)",
+        metavar="NAME=X,...",
+    )
     unlike_rate: float | None = option(
         "proportion of genuine recordings similar to the set that may be reported as unlike it "
         "(0.05); 0: do not compare recordings with the set",
@@ -265,21 +265,9 @@ def _cost(args: CalibrateOptions) -> DetectionCost | None:
     Returns:
         Costs; None for the threshold at the EER.
     """
-    options = {"spoof_prior": args.prior, "miss": args.cost_miss, "false_alarm": args.cost_fa}
-    chosen = {name: value for name, value in options.items() if value is not None}
-    if not chosen:
-        return None
     # An error, because the user may believe that costs move the threshold at the EER.
-    if args.at_eer:
+    if args.costs and args.at_eer:
         raise UsageError(
-            "--at-eer and costs (--prior, --cost-miss, --cost-fa) set the threshold in different "
-            "ways. Give one of the two."
+            "--at-eer and --costs set the threshold in different ways. Give one of the two."
         )
-    if not np.isfinite(list(chosen.values())).all():
-        raise UsageError("--prior, --cost-miss and --cost-fa must be finite numbers.")
-    try:
-        return DetectionCost(**chosen)
-    except ValueError:
-        raise UsageError(
-            "--prior must be above 0 and below 1, and costs must be positive."
-        ) from None
+    return with_costs(ASVSPOOF5, args.costs) if args.costs else None

@@ -113,7 +113,7 @@ def test_labels_may_come_from_a_protocol(capsys, tmp_path, network, scores):
 def test_costs_give_their_bayes_threshold(capsys, tmp_path, network, scores):
     content = network.read_bytes()
     out = tmp_path / "more" / "calibrated.pt"
-    status, _, _ = run(capsys, network, scores, "--out", out, "--prior", "0.1", "--cost-miss", "2")
+    status, _, _ = run(capsys, network, scores, "--out", out, "--costs", "p_spoof=0.1,cost_miss=2")
     assert status == 0
     assert network.read_bytes() == content
     calibration = asdf.Detector(out, "cpu").calibration
@@ -150,10 +150,12 @@ def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        (("--prior", "1"), 2, "--prior must be above 0 and below 1"),
-        (("--cost-fa", "-1"), 2, "costs must be positive"),
-        (("--cost-fa", "nan"), 2, "finite"),
-        (("--cost-fa", "3", "--at-eer"), 2, "Give one of the two"),
+        (("--costs", "p_spoof=1"), 2, "--costs p_spoof=1: the prior must lie between 0 and 1"),
+        (("--costs", "cost_fa=-1"), 2, "and costs above 0"),
+        (("--costs", "cost_fa=nan"), 2, "and costs above 0"),
+        (("--costs", "prior=.1"), 2, "Names: p_spoof, cost_miss, cost_fa."),
+        (("--costs", "cost_fa=3", "--at-eer"), 2, "Give one of the two"),
+        (("--prior", ".1"), 2, "calibrate --prior has left ASDF. Give --costs p_spoof=X."),
     ],
 )
 def test_mistakes(capsys, network, scores, options, status, message):
