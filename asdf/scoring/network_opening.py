@@ -215,6 +215,13 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
         if is_shipped(path):
             remark = shipped_detector().describe()
             LOG.warning("%s", remark)
+    if calibration is not None and not calibration.is_clear(math.inf):
+        doubt = (
+            "Its calibration does not support ratios above 3 for both classes, so all of its "
+            "verdicts are 'undecided'."
+        )
+        LOG.warning("%s: %s", source, doubt)
+        remark = f"{remark} {doubt}".strip()
     threads = choose_threads(options.threads, device, scorer.parameters)
     scorer.use_threads(threads)
     if precision.reason:

@@ -68,9 +68,9 @@ class RecordingAnswer(_Answer):
     score: float
     """The higher, the more bona fide; `kind` states what it is."""
     verdict: str | None
-    """'bona fide'; 'mixed', where it scores as bona fide but `parts` do not; or 'spoof'; null
-    without a threshold, or for the reason in `remark`. With `channels`, 'mixed' where their
-    verdicts differ, else 'undecided'."""
+    """'bona fide'; 'spoof'; 'mixed', where one of `parts` is clearly spoofed and the whole is not,
+    or `channels` differ; or 'undecided', where neither can be told; null without a threshold, or
+    for the reason in `remark`."""
     llr: float | None = None
     """The score, where it is a natural-log likelihood ratio."""
     log10_llr: float | None = None
@@ -184,6 +184,8 @@ class ScoreAnswer(_Answer):
     """Set, numbers and limits of the calibration, `origin` in words."""
     part_search: PartSearchAnswer | None = None
     """How long recordings are searched for parts; absent where they are not."""
+    remark: str | None = None
+    """A limitation of all scores of this detector in words; absent where none is known."""
     recordings: list[RecordingAnswer] = Field(min_length=1, max_length=1)
     """The recording, as a list of one."""
     speakers: list[SpeakerAnswer] | None = None

@@ -135,7 +135,7 @@ def describe_service(service: Service) -> dict[str, Any]:
         if limits.max_seconds >= 2 * size:
             length = f"{limits.max_seconds / size:g} {unit}"
     made = {name: getattr(provenance, name) for name in ("asdf", "torch", "network_sha256")}
-    names = ("network", "kind", "threshold", "decision", "calibration", "scores")
+    names = ("network", "kind", "threshold", "decision", "calibration", "scores", "remark")
     return {
         **made,
         **{name: getattr(heading, name) for name in names},

@@ -56,3 +56,64 @@ def test_channels_that_differ_have_words_of_their_own():
     assert "(channel 0: spoof, channel 1: not judged)" in mixed
     assert "(track 1: bona fide, track 2: bona fide)" in undecided
     assert score == "The score, 2.5, is the lowest of its channels or sound tracks."
+
+
+SENTENCE = (
+    "The detector cannot tell: it gives such a score to genuine and to spoofed speech about "
+    "equally often."
+)
+
+
+def test_undecided_is_grey_and_says_why():
+    body = """
+      const part = { start_s: 12, end_s: 24, score: -0.5 };
+      const cases = [
+        { score: 0.5, llr: 0.5 }, { score: -1, llr: -1, llr_interval: [-2, 0.5] },
+        { score: 0.5, llr: 0.5, parts: [part] }, { score: 2, llr: 2, parts: [part] },
+        { score: 2, llr: 2, remark: 'LLR at the limit; speech in only 3 of 20 windows' },
+        { score: -0.5, llr: -0.5, unlike: true }, { score: 0.1 },
+      ];
+      return cases.map((each) => {
+        const recording = { verdict: 'undecided', parts: [], remark: '', ...each };
+        return [verdictWords(recording, 0), scoreWords(recording, { kind: 'llr', threshold: 0 })];
+      });
+    """
+    answers = run(body)
+    shown = [words for words, _ in answers]
+    # The kind is a class of the page's style: without a colour of its own, it is grey.
+    assert {words["kind"] for words in shown} == {"undecided"}
+    texts = [words["text"] for words in shown]
+    assert texts[:3] == [SENTENCE] * 3 and texts[6] == SENTENCE
+    assert texts[3] == (
+        "The detector cannot tell: a part of this scores lower, but not clearly "
+        "(0:12 to 0:24, lowest score −0.5)"
+    )
+    assert texts[4] == (
+        "The detector cannot tell: there is too little speech (speech in only 3 of 20 windows)"
+    )
+    assert texts[5].startswith(SENTENCE[:-1]) and "unlike the recordings" in texts[5]
+    for _, explained in answers:
+        assert "as common" not in explained
+
+
+def test_a_mixed_recording_has_no_ratio_of_a_whole_that_says_nothing():
+    body = """
+      return [2.5, -0.2].map((score) => scoreWords({ score, llr: score, verdict: 'mixed' },
+        { kind: 'llr', threshold: 0 }));
+    """
+    genuine, unclear = run(body)
+    assert "about 12.2 times as common in genuine speech" in genuine
+    assert (
+        unclear == "The score of the whole recording, −0.2, says nothing about what sounds spoofed."
+    )
+
+
+def test_speakers_and_channels_that_cannot_be_told_are_counted():
+    body = """
+      const channels = [{ channel: 0, verdict: 'undecided' }, { channel: 1, verdict: 'bona fide' }];
+      return [speakersWords(channels), verdictWords({ verdict: 'undecided', channels }, 0)];
+    """
+    counted, words = run(body)
+    assert counted == "2 speakers: 1 genuine, 1 undecided"
+    assert words["kind"] == "undecided"
+    assert "(channel 0: undecided, channel 1: bona fide)" in words["text"]

@@ -20,19 +20,20 @@ function markParts({ inside, area, X }, parts) {
 }
 
 // Of what was not searched nothing is known of parts, and nothing is said.
-function describeScores(windows, parts, searched) {
+function describeScores({ windows, parts, searched, verdict }) {
   const scores = windows.map(({ score }) => score);
   const range = `Score over time: from ${number(Math.min(...scores))} to ${number(Math.max(...scores))}`;
-  return searched ? `${range}; ${partsWords(parts.length)}` : range;
+  return searched ? `${range}; ${partsWords(parts.length, verdict)}` : range;
 }
 
-function drawPicture(width, { seconds, outline, windows, threshold, parts, searched, kind }) {
+function drawPicture(width, picture) {
+  const { seconds, outline, windows, threshold, parts, kind } = picture;
   const x = { low: 0, high: seconds, ticks: niceTicks(0, seconds, width / 90), label: 'seconds' };
   const values = windows.map(({ score }) => score).concat(threshold === null ? [] : [threshold]);
   const margin = Math.max(0.05 * (Math.max(...values) - Math.min(...values)), 0.05);
   const [low, high] = [Math.min(...values) - margin, Math.max(...values) + margin];
   const scores = frame({ width, height: 190, x, y: { low, high, ticks: niceTicks(low, high, 4), label: kind === 'llr' ? 'LLR' : 'score' },
-    description: describeScores(windows, parts, searched) });
+    description: describeScores(picture) });
   const peak = Math.max(0.01, ...outline.high, ...outline.low.map((value) => -value));
   const wave = frame({ width, height: 150, x: { ...x, label: '' }, y: { low: -peak, high: peak, ticks: [0], label: 'sound' }, left: scores.area.x,
     description: `Waveform of ${seconds.toFixed(1)} seconds` });

@@ -9,9 +9,9 @@ function partEntry({ start_s: start, end_s: end, score }) {
   return el('li', {}, button, ` lowest score ${number(score)}`);
 }
 
-function showParts({ parts, searched, windows }) {
+function showParts({ parts, searched, windows, verdict }) {
   let entries = worstFirst(parts);
-  byId('parts-title').textContent = parts.length ? 'Parts that sound spoofed' : 'No part sounds spoofed by itself';
+  byId('parts-title').textContent = parts.length ? `Parts that ${spoofedWords(verdict)}` : 'No part sounds spoofed by itself';
   // Without a threshold, and of short recordings, the lowest window is all that can be named.
   if (!searched) {
     byId('parts-title').textContent = 'The part with the lowest score';
@@ -68,11 +68,13 @@ function showSpeakers({ speakers, threshold, kind }, note) {
   byId('speaker-rows').replaceChildren(...(speakers || []).map((entry) => speakerRow(entry, threshold)));
 }
 
-function captionWords(parts, searched) {
+const spoofedWords = (verdict) => (verdict === 'undecided' ? 'have lower scores' : 'sound spoofed');
+
+function captionWords({ parts, searched, verdict }) {
   const words = [`Each score is of ${number(data.window_s)} s.`];
   if (!searched) words.push('The score of a whole recording can hide a short part.');
   else words.push(chanceWords(searched));
-  if (parts.length) words.push('Parts that sound spoofed are coloured.');
+  if (parts.length) words.push(`Parts that ${spoofedWords(verdict)} are coloured.`);
   return words.join(' ');
 }
 
@@ -84,13 +86,13 @@ function showResult({ answer, file, name, note }) {
   const { kind, text } = verdictWords(recording, answer.threshold);
   byId('name').replaceChildren(el('strong', {}, name), ` (${clock(recording.seconds)})`);
   document.title = `${name}: is this voice genuine?`;
-  shown = { seconds: recording.seconds, outline: answer.outline, windows: recording.windows, threshold: searched ? searched.threshold : answer.threshold, parts, searched, kind: answer.kind };
+  shown = { seconds: recording.seconds, outline: answer.outline, windows: recording.windows, threshold: searched ? searched.threshold : answer.threshold, parts, searched, kind: answer.kind, verdict: recording.verdict };
   byId('verdict').textContent = text;
   byId('verdict').className = kind;
   byId('explanation').textContent = scoreWords(recording, answer);
   byId('remark').textContent = [recording.remark, answer.remark].filter(Boolean).join(' ');
   showSpeakers(answer, note);
-  byId('caption').textContent = captionWords(parts, searched);
+  byId('caption').textContent = captionWords(shown);
   showNumbers(name, answer, recording);
   showParts(shown);
   load(file);

@@ -25,10 +25,14 @@ const timesWords = ({ start_s: start, end_s: end, score }) => `${clock(start)} t
 // The lowest score first: it matters most.
 const worstFirst = (parts) => [...parts].sort((one, other) => (one.unbounded_llr ?? one.score) - (other.unbounded_llr ?? other.score));
 
+function partTimes(parts) {
+  const more = parts.length > PARTS_NAMED ? ` and ${parts.length - PARTS_NAMED} more` : '';
+  return worstFirst(parts).slice(0, PARTS_NAMED).map(timesWords).join('; ') + more;
+}
+
 // "Part of this sounds spoofed (0:12 to 0:24, lowest score −3.36)".
 function mixedWords(parts) {
-  const more = parts.length > PARTS_NAMED ? ` and ${parts.length - PARTS_NAMED} more` : '';
-  const times = worstFirst(parts).slice(0, PARTS_NAMED).map(timesWords).join('; ') + more;
+  const times = partTimes(parts);
   return parts.length === 1 ? `Part of this sounds spoofed (${times})` : `Parts of this sound spoofed (${times})`;
 }
 
@@ -38,16 +42,35 @@ function verdictWords(recording, threshold) {
   const words = soundWords(recording, threshold);
   // No colour of a verdict above a number that does not stand for the recording.
   if (!recording.unlike || !recording.verdict) return words;
-  return { kind: 'mixed', short: `${words.short}, but unlike the calibration set`, text: `${words.text}. But ${UNLIKE}` };
+  const kind = words.kind === 'undecided' ? words.kind : 'mixed';
+  return { kind, short: `${words.short}, but unlike the calibration set`, text: `${words.text.replace(/\.$/, '')}. But ${UNLIKE}` };
 }
 
 // "channel 0: spoof, channel 1: bona fide".
 const channelWords = (channels) => channels.map(({ channel, track, verdict }) => `${track ? `track ${track}` : `channel ${channel}`}: ${verdict || 'not judged'}`).join(', ');
 
-function soundWords({ verdict, remark, parts, channels }, threshold) {
-  if (channels && verdict) return { kind: 'mixed', short: 'channels differ', text: `Its channels or sound tracks are not the same sound (${channelWords(channels)})` };
+// As the detector's rule: a ratio of 2 or more whose interval does not contain 1.
+const isClear = ({ llr, llr_interval: interval }) => Math.abs(llr) >= Math.LN2 && !(interval && interval[0] <= 0 && interval[1] >= 0);
+
+function undecidedWords(recording) {
+  const { remark, parts = [] } = recording;
+  const little = /speech in only \d+ of \d+ windows/.exec(remark || '');
+  if (little) return ['undecided: too little speech', `The detector cannot tell: there is too little speech (${little[0]})`];
+  const [part, lower] = parts.length === 1 ? ['a part', 'scores lower'] : ['parts', 'score lower'];
+  if (parts.length && isClear(recording)) return ['undecided', `The detector cannot tell: ${part} of this ${lower}, but not clearly (${partTimes(parts)})`];
+  return ['undecided', 'The detector cannot tell: it gives such a score to genuine and to spoofed speech about equally often.'];
+}
+
+function soundWords(recording, threshold) {
+  const { verdict, remark, parts, channels } = recording;
+  const kind = verdict === 'undecided' ? verdict : 'mixed';
+  if (channels && verdict) return { kind, short: 'channels differ', text: `Its channels or sound tracks are not the same sound (${channelWords(channels)})` };
   if (verdict === 'spoof') return { kind: 'spoof', short: 'spoofed', text: 'This sounds spoofed: like a voice that a machine generated or altered' };
   if (verdict === 'mixed') return { kind: 'mixed', short: parts.length === 1 ? 'part sounds spoofed' : 'parts sound spoofed', text: mixedWords(parts) };
+  if (verdict === 'undecided') {
+    const [short, text] = undecidedWords(recording);
+    return { kind, short, text };
+  }
   if (verdict === 'bona fide') return { kind: 'genuine', short: 'genuine', text: 'This sounds genuine: like a person speaking' };
   if (threshold !== null && remark) return { kind: '', short: 'not judged', text: notJudgedWords(remark) };
   return { kind: '', short: 'no verdict', text: 'A score without a verdict' };
@@ -64,17 +87,20 @@ function likelihoodWords(llr) {
   const ratio = Math.exp(Math.abs(llr));
   const times = ratio > 1000 ? 'more than 1,000' : `about ${number(ratio)}`;
   const [more, less] = llr > 0 ? ['genuine', 'spoofed'] : ['spoofed', 'genuine'];
-  if (ratio < 1.5) return 'The detector gives a score like this about as often to genuine speech as to spoofed speech.';
   return `Among equally many genuine and spoofed recordings like its calibration set, a score like this is ${times} times as common in ${more} speech as in ${less} speech.`;
 }
 
 const WHOLE_WORDS = 'The score of the whole recording is that of genuine speech. ';
 
-function scoreWords({ score, verdict, unlike, channels }, { kind, threshold }) {
+function scoreWords(recording, { kind, threshold }) {
+  const { score, verdict, unlike, channels } = recording;
   if (channels) return `The score, ${number(score)}, is the lowest of its channels or sound tracks.`;
   // Nothing that was not judged is likelier to be anything.
   if (threshold !== null && !verdict) return `The score is ${number(score)}, but means nothing for this recording.`;
   if (unlike) return `The score is ${number(score)}. How often recordings like this one get such a score is not known, so it is not a likelihood ratio for this recording.`;
+  if (verdict === 'undecided') return `The score is ${number(score)}, and supports no verdict. What else you know about the recording counts.`;
+  // Of a whole that says nothing, no ratio is stated next to what sounds spoofed.
+  if (verdict === 'mixed' && kind === 'llr' && !isClear(recording)) return `The score of the whole recording, ${number(score)}, says nothing about what sounds spoofed.`;
   if (verdict === 'mixed') return `${WHOLE_WORDS}${wholeWords(score, kind, threshold)}`;
   return wholeWords(score, kind, threshold);
 }
@@ -87,8 +113,9 @@ function wholeWords(score, kind, threshold) {
   return `The score is ${number(score)}. ${limit} A higher score means that the recording sounds more genuine to this detector. Scores of different detectors cannot be compared.`;
 }
 
-function partsWords(parts) {
+function partsWords(parts, verdict) {
   if (!parts) return 'no part sounds spoofed';
+  if (verdict === 'undecided') return `parts with lower scores: ${parts}`;
   return parts === 1 ? '1 part sounds spoofed' : `${parts} parts sound spoofed`;
 }
 
@@ -103,6 +130,6 @@ function chanceWords({ windows, false_alarms: alarms }) {
 function speakersWords(speakers) {
   const count = (verdicts) => speakers.filter(({ verdict }) => verdicts.includes(verdict)).length;
   const whole = `${speakers.length} ${speakers.length === 1 ? 'speaker' : 'speakers'}`;
-  const counted = [[count(['spoof']), 'spoofed'], [count(['mixed']), 'spoofed in part'], [count(['bona fide']), 'genuine'], [count([null]), 'not judged']];
+  const counted = [[count(['spoof']), 'spoofed'], [count(['mixed']), 'spoofed in part'], [count(['bona fide']), 'genuine'], [count(['undecided']), 'undecided'], [count([null]), 'not judged']];
   return `${whole}: ${counted.filter(([many]) => many).map(([many, words]) => `${many} ${words}`).join(', ')}`;
 }
