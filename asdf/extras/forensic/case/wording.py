@@ -13,6 +13,7 @@ from typing import Any
 from asdf.extras.forensic.case.examining import Case, Examined
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.llr_maps import log10_llr
+from asdf.scoring.columns import CANNOT_TELL, UNDECIDED
 from asdf.scoring.parts import worst_first
 from asdf.scoring.scored import MIXED, Scored
 from asdf.tables.plain_text import as_json
@@ -64,7 +65,6 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     result = one.result
     if result.error:
         return [f"Not scored: {result.error}"]
-    entry = result.entry()
     score = result.score or 0.0
     # First, because a part must not be mentioned after a ratio that says the opposite.
     sentences = _part_sentences(result)
@@ -83,16 +83,7 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
         return [*sentences, f"Verdict: {result.verdict}{decision}.", *remark]
     if result.unlike:
         sentences.append(_sentence(result.remark))
-    if not result.judged:
-        sentences.append(f"{_sentence(result.remark)} Its score is not meaningful.")
-    elif result.llr is None:
-        sentences.append(
-            f"The score is {score:.4f}; higher is more bona fide. It is not a likelihood ratio: "
-            "the network is not calibrated."
-        )
-    else:
-        ratio = _ratio_sentences(entry, result.llr, result.unbounded_llr is not None)
-        sentences += ratio[:2] if is_brief else ratio
+    sentences += _score_sentences(result, score, is_brief)
     if result.verdict:
         decision = "" if is_brief else f" ({case.heading.decision})"
         sentences.append(f"Verdict: {result.verdict}{decision}.")
@@ -100,6 +91,26 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
     if result.judged and result.remark and not result.unlike:
         sentences.append(_sentence(result.remark))
     return sentences
+
+
+def _score_sentences(result: Scored, score: float, is_brief: bool) -> list[str]:
+    if not result.judged:
+        return [f"{_sentence(result.remark)} Its score is not meaningful."]
+    if result.llr is None:
+        return [
+            f"The score is {score:.4f}; higher is more bona fide. It is not a likelihood ratio: "
+            "the network is not calibrated."
+        ]
+    entry = result.entry()
+    is_decided = result.verdict != UNDECIDED
+    if not is_decided:
+        # Words for a ratio are quoted, and stand for a verdict that it does not support.
+        entry.pop("llr_words", None)
+    ratio = _ratio_sentences(entry, result.llr, result.unbounded_llr is not None)
+    if is_brief:
+        ratio = ratio[:2] if is_decided else []
+    is_clear = is_decided or result.values["llr"].is_clear
+    return ratio if is_clear else [CANNOT_TELL, *ratio]
 
 
 def _ratio_sentences(entry: dict[str, Any], llr: float, at_limit: bool) -> list[str]:
@@ -138,7 +149,10 @@ def _part_sentences(result: Scored) -> list[str]:
     sentences = ["No part sounds spoofed by itself."]
     if times:
         times[0] = times[0].capitalize().replace("llr", "LLR")
-        sentences = [f"{', '.join(times)} it scores like a spoof."]
+        like = "like a spoof"
+        if not result.values["parts"].is_clear:
+            like = "below the threshold, but not clearly like a spoof"
+        sentences = [f"{', '.join(times)} it scores {like}."]
     single = worst_first(result.single)
     if single:
         lowest = single[0]

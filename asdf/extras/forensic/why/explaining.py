@@ -36,6 +36,7 @@ from asdf.extras.forensic.why.explanation import (
 )
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.log import track
+from asdf.scoring.columns import Heard, LlrColumn
 from asdf.scoring.detector import Detector
 from asdf.scoring.network_opening import copy_with
 from asdf.scoring.recordings import Recording, as_recording
@@ -115,11 +116,20 @@ class Explainer:
             score,
             filler_score,
             BONA_FIDE if is_bona_fide else SPOOF,
+            self._is_clear(score),
             grid,
             passes.count,
             self._options,
             maps,
         )
+
+    def _is_clear(self, score: float) -> bool:
+        """Return whether the likelihood ratio of a raw score tells; True if it is none."""
+        calibration = self._detector.calibration
+        for column in self._detector.hearing.summary.columns:
+            if calibration is not None and isinstance(column, LlrColumn):
+                return column.add(Heard(score, float(calibration.llr(score)))).is_clear
+        return True
 
     @property
     def _cuts_silence(self) -> bool:

@@ -193,6 +193,8 @@ class Explanation:
         filler_score: Raw score of the filler alone.
         toward: Side of the score, 'bona fide' or 'spoof': by the threshold, or without one by
             comparison with the filler's score.
+        is_clear: Whether its likelihood ratio tells the sides apart; if not, the verdict is
+            'undecided'.
         grid: Cells of the window.
         passes: Number of waveforms that were scored.
         options: Options of the explanation.
@@ -206,6 +208,7 @@ class Explanation:
     score: float
     filler_score: float
     toward: str
+    is_clear: bool
     grid: Grid
     passes: int
     options: Options
@@ -222,6 +225,7 @@ class Explanation:
             "score": self.score,
             "filler_score": self.filler_score,
             "toward": self.toward,
+            "is_clear": self.is_clear,
             "stretches_s": edges_s,
             "bands_hz": list(self.grid.bands_hz),
             "passes": self.passes,

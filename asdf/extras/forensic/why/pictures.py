@@ -11,6 +11,7 @@ from asdf.arrays import Floats
 from asdf.extras.forensic.why.cells import FILLERS, Grid
 from asdf.extras.forensic.why.explanation import METHODS, Explanation, Map
 from asdf.facts import SAMPLE_RATE
+from asdf.scoring.columns import CANNOT_TELL, UNDECIDED
 from asdf.scoring.scored import BONA_FIDE
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
 
@@ -29,11 +30,13 @@ def explanation_text(explanation: Explanation) -> str:
         f"{explanation.name}, {times} {explanation.start_s:.2f} to {explanation.end_s:.2f} s: raw "
         f"score {explanation.score:.4g}; of {filler} alone {explanation.filler_score:.4g}"
     ]
+    if not explanation.is_clear:
+        lines.append(f"  {UNDECIDED}: {CANNOT_TELL}")
     for found in explanation.maps:
         stretches = [_stretch(explanation, index) for index in range(explanation.grid.shape[0])]
         bands = [_band(explanation.grid, index) for index in range(explanation.grid.shape[1])]
         lines += [
-            f"  what makes it {explanation.toward}, by {METHODS[found.method]}:",
+            f"  what moves it towards {explanation.toward}, by {METHODS[found.method]}:",
             f"    times  {_strongest(stretches, found.stretches_S, explanation)}",
             f"    bands  {_strongest(bands, found.bands_B, explanation)}",
             *(f"    {line}" for line in check_lines(explanation, found)),
@@ -75,8 +78,8 @@ def explanation_svg(explanation: Explanation) -> str:
     key = [
         f"blue: raises the score (towards bona fide), orange: lowers it; replaced by "
         f"{FILLERS[explanation.options.filler]}",
-        f"dots: the {explanation.maps[0].removal.cells} cells that make it {explanation.toward} "
-        "the most",
+        f"dots: the {explanation.maps[0].removal.cells} cells that move it towards "
+        f"{explanation.toward} the most",
     ]
     for found in explanation.maps:
         key += [f"{METHODS[found.method]}: {line}" for line in check_lines(explanation, found)]

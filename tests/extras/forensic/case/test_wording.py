@@ -9,6 +9,8 @@ from pathlib import Path
 from asdf.extras.forensic.case.examining import Case, Examined
 from asdf.extras.forensic.case.wording import statements
 from asdf.extras.forensic.support import SupportColumn, Supported
+from asdf.metrics.calibration import Calibration
+from asdf.scoring.columns import CANNOT_TELL
 from asdf.scoring.document import Heading
 from asdf.scoring.parts import PartColumn, PartSearch
 from asdf.scoring.scored import Scored, WindowScore
@@ -31,14 +33,23 @@ class Told:
 CASE: Case = Told(Heading("", "net.pt", "llr", 0.0, DECISION))  # type: ignore[assignment]
 
 
-def told(ratio: Supported, windows: list[WindowScore], verdict: str, *, brief: bool) -> list[str]:
-    found = PartSearch(64000, 32000, 0.0).describe(windows)
+def told(
+    ratio: Supported,
+    windows: list[WindowScore],
+    verdict: str,
+    *,
+    brief: bool,
+    calibration: Calibration | None = None,
+    remark: str = "",
+) -> list[str]:
+    found = PartSearch(64000, 32000, 0.0, calibration=calibration).describe(windows)
     result = Scored(
         0,
         Path("call.wav"),
         ratio.llr,
         verdict=verdict,
         threshold=0.0,
+        remark=remark,
         values={"parts": found, "llr": ratio},
         columns={"parts": PartColumn, "llr": SupportColumn},
     )
@@ -73,3 +84,28 @@ def test_a_ratio_at_a_limit_is_a_least_one() -> None:
     text = " ".join(told(within, WINDOWS[:8], "bona fide", brief=False))
     assert "Such a score is 20 times as likely" in text
     assert "a log10 ratio between +1.00 and +1.41" in text
+
+
+def test_an_undecided_recording_has_no_words_that_could_be_quoted() -> None:
+    weak = "weak support for spoof rather than bona fide"
+    ratio = Supported(-0.9, None, (-2.0, 0.5), weak, is_clear=False)
+    assert told(ratio, WINDOWS[:8], "undecided", brief=True) == [CANNOT_TELL, "Verdict: undecided."]
+    words = told(ratio, WINDOWS[:8], "undecided", brief=False)
+    assert words[2] == CANNOT_TELL and weak not in " ".join(words)
+    # The numbers stand below it.
+    assert "log10 ratio between −0.87 and +0.22 (95 % interval)" in " ".join(words)
+    assert "Verdict: undecided (bona fide from an LLR of 0 on)." in words
+    # A part that is no clearer does not sound spoofed.
+    unclear = [*WINDOWS[:9], WindowScore(18.0, 22.0, -0.4), WindowScore(20.0, 24.0, -0.5)]
+    learnt = Calibration(1.0, 0.0, 0.0)
+    sure = Supported(3.0, None, (2.0, 4.0), "moderate support for bona fide")
+    words = told(sure, unclear, "undecided", brief=True, calibration=learnt)
+    assert words == [
+        "From 18.0 to 24.0 s (LLR -0.50) it scores below the threshold, but not clearly like a "
+        "spoof.",
+        "Verdict: undecided.",
+    ]
+    # Too little speech is no matter of the ratio.
+    remark = "speech in only 3 of 20 windows"
+    words = told(sure, WINDOWS[:8], "undecided", brief=True, remark=remark)
+    assert words == ["Verdict: undecided.", "Speech in only 3 of 20 windows."]

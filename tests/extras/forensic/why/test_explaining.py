@@ -11,7 +11,9 @@ from asdf.errors import AsdfError, UsageError
 from asdf.extras.forensic.why.cells import make_cells, make_grid
 from asdf.extras.forensic.why.explaining import Explainer, explain
 from asdf.extras.forensic.why.explanation import Options
+from asdf.extras.forensic.why.pictures import explanation_text
 from asdf.metrics.calibration import Calibration
+from asdf.scoring.columns import CANNOT_TELL
 from tests.unit.conftest import small_settings, write_small_network
 
 BOTH = ("occlusion", "gradients")
@@ -170,6 +172,17 @@ def test_the_side_is_decided_before_a_ratio_is_bounded(listener):
     detector.threshold = 0.5 * raw
     assert detector.calibration.llr(raw) < detector.threshold < raw
     assert explain(detector, noise(), RATE, options()).toward == "bona fide"
+
+
+@pytest.mark.parametrize(("llr", "is_clear"), [(0.5, False), (-0.5, False), (2.0, True)])
+def test_a_ratio_that_does_not_tell_makes_nothing_a_spoof(tmp_path, llr, is_clear):
+    calibration = Calibration(1e-6, llr, 0.0)
+    path = write_small_network(tmp_path / "net.pt", calibration=calibration.content())
+    found = explain(asdf.Detector(path, "cpu"), noise(8000), RATE, options(methods=("occlusion",)))
+    assert found.is_clear == found.entry()["is_clear"] == is_clear
+    text = explanation_text(found)
+    assert (f"undecided: {CANNOT_TELL}" in text) == (not is_clear)
+    assert f"what moves it towards {found.toward}, by" in text and "makes it" not in text
 
 
 def test_passes_are_counted(listener):
