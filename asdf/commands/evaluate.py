@@ -2,6 +2,7 @@
 
     python -m asdf evaluate scores/epoch.20/asvspoof19-eval.txt
     python -m asdf evaluate scores.txt --protocol metadata.txt --subset eval --by attack,codec
+    python -m asdf evaluate scores.csv --protocol recordings/         # labels from real/ and fake/
     python -m asdf evaluate la_eval.txt --asv-scores ASVspoof2019.LA.asv.eval.gi.trl.scores.txt
     python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P

@@ -30,7 +30,10 @@ _SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
 class ProtocolOptions:
     """The protocol of the score files."""
 
-    protocol: Path | None = option("label file of the set, with labels and conditions", metavar="P")
+    protocol: Path | None = option(
+        "label file of the set, with labels and conditions; or its folder, with real/ and fake/",
+        metavar="P",
+    )
     subset: str | None = option("evaluate only this subset of P (ASVspoof 2021: eval)", metavar="S")
     ignore_others: bool = flag("ignore scored trials that are not in P")
 
@@ -140,9 +143,11 @@ def read_protocol_option(args: ProtocolOptions) -> Protocol:
         if args.subset or args.ignore_others:
             raise UsageError("--subset and --ignore-others need a protocol. Give --protocol P too.")
         return Protocol()
+    from asdf.commands.score_recordings import read_classes
     from asdf.corpora import choose_subset, read_protocol
 
-    whole = read_protocol(args.protocol)
+    read = read_classes if args.protocol.is_dir() else read_protocol
+    whole = read(args.protocol)
     if not args.subset:
         return Protocol(whole, whole)
     # The whole is needed too: scored trials of another subset are known, and not refused.

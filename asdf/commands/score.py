@@ -8,6 +8,7 @@
     python -m asdf score network.pt call.mp3 --segments call          # the spoofed parts
     python -m asdf score network.pt call.mp3 --rttm call.rttm         # a verdict per speaker
     python -m asdf score network.pt dev_list.txt --scores dev.txt     # a score file, for calibrate
+    python -m asdf score network.pt recordings/ --scores dev.txt      # labels from real/ and fake/
     python -m asdf score network.pt dev_list.txt --scores dev.txt --part 3/40    # one of 40 parts
     python -m asdf score network.pt calls/ --label bona-fide --scores calls.txt    # one class only
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
@@ -221,15 +222,14 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
     """
     from asdf.commands.score_recordings import find_recordings
 
-    recordings = find_recordings(names, args.folder)
+    recordings = find_recordings(names, args.folder, bool(args.scores) and args.label is None)
     if args.label is not None:
         recordings.set_label(int(args.label == "bona-fide"))
     if args.scores and not recordings.are_labelled:
         raise UsageError(
-            "--scores needs the label of each recording. Give only lists in ASDF's format "
-            "('relative/path.flac 1' per line; `python -m asdf lists FOLDER` writes them from the "
-            "folders real/ and fake/), or --label bona-fide or --label spoof if all recordings "
-            "have the same class."
+            "--scores needs the label of each recording. Give folders with real/ and fake/ in "
+            "them, or lists in ASDF's format ('relative/path.flac 1' per line), or --label "
+            "bona-fide or --label spoof if all recordings have the same class."
         )
     return recordings
 

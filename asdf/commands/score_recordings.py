@@ -28,6 +28,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.places import near_name
 from asdf.recipe.declared_corpora import read_named
+from asdf.runs.log import LOG
 from asdf.segments import Speaker
 from asdf.text import from_here, is_address, quoted_and_more, shorten
 from asdf.trials.label_files import is_csv_list
@@ -200,7 +201,9 @@ def with_speakers(recordings: Recordings, rttm: Path) -> Recordings:
     return speakers
 
 
-def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordings:
+def find_recordings(
+    names: Iterable[str], folder: Path | None = None, classes: bool = False
+) -> Recordings:
     """Return the recordings of the given files, folders and lists, in their order.
 
     Folders are searched recursively for files with an audio suffix, sorted by name, without macOS's
@@ -211,6 +214,7 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
 
     Args:
         folder: Folder that the paths in lists are relative to; None: the list's own folder.
+        classes: Whether subfolders such as real/ and fake/ determine the classes of recordings.
 
     Raises:
         UsageError: a file or folder does not exist, a folder has no audio, or a list is empty or
@@ -223,7 +227,10 @@ def find_recordings(names: Iterable[str], folder: Path | None = None) -> Recordi
                 f"{name} is an address, not a file. Download it, mount the store, or use a pipe: "
                 "curl -L ADDRESS | python -m asdf score NETWORK -"
             )
-        if parse_located(name) is None:
+        found: Iterable[Recording]
+        if classes and Path(name).is_dir():
+            found = _recordings_of_trials(read_classes(Path(name)), None)
+        elif parse_located(name) is None:
             found = _recordings_of(Path(name), folder)
         else:
             found = _recordings_of_trials(read_named(name, folder or Path()), folder)
@@ -361,6 +368,19 @@ def read_recordings(
             "recordings with --folder."
         )
     return _locate(read_protocol(path, subset), path, folder)
+
+
+def read_classes(folder: Path) -> TrialList:
+    """Return the recordings of a folder with folders of the classes; their ids are their paths.
+
+    Raises:
+        AsdfError: no folder determines a class, or folders contradict each other.
+    """
+    reading = read_class_folders(open_tree(folder), "")
+    for note in reading.notes:
+        LOG.warning("%s: %s", folder, note)
+    ids = [str(folder / name) for name in reading.trials.ids]
+    return replace(reading.trials, ids=ids, folder=Path())
 
 
 def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:

@@ -454,7 +454,7 @@ def test_a_label_that_a_list_contradicts_is_refused(folder, score):
             ("recordings", "--window", "1", "--hop", "2"),
             "parts of the recording would be in no window",
         ),
-        (("recordings", "--scores", "out.txt"), "--scores needs the label of each recording"),
+        (("recordings/a.wav", "--scores", "out.txt"), "--scores needs the label of each recording"),
         (("recordings", "--csv", "a.csv", "--window", "0"), "must be positive"),
         (("recordings", "--csv", "a.csv", "--window", "2"), "hears the first 16,000 samples"),
         (("recordings", "--threshold", "nan"), "would give every recording the same verdict"),

@@ -1,5 +1,6 @@
 """Convert the scores of a network to log-likelihood ratios (LLR), with a threshold.
 
+    python -m asdf calibrate network.pt recordings/ -o mine.pt       # with real/ and fake/ in it
     python -m asdf calibrate network.pt scores/epoch.4/dev.txt       # threshold at the EER
     python -m asdf calibrate output/system1 --output calibrated.pt      # best network of a run
     python -m asdf calibrate network.pt dev.txt --output calibrated.pt  # keep network.pt unchanged
@@ -12,11 +13,13 @@
     python -m asdf calibrate network.pt dev.txt --protocol P --where "codec=amr|gsm,language=fr"
 
 The mapping is learnt from a score file of this network, written by stage 2 of a recipe or by
-`python -m asdf score ... --scores`. If NETWORK is the folder of a run, its best network is used,
-and SCORES defaults to its scores on the first validation set. The recordings should be similar to
-those that will be judged, and none may be in the training set. The mapping, the threshold and a
-description of the set are saved in the network file, where `score` and `asdf.Detector` find them.
-Calibrating again replaces them. A file written by --output has no training state.
+`python -m asdf score ... --scores`; or from a folder of recordings below folders named real,
+bonafide, genuine, fake, spoof ..., which are scored into FOLDER.scores beside the written network.
+If NETWORK is the folder of a run, its best network is used, and SCORES defaults to its scores on
+the first validation set. The recordings should be similar to those that will be judged, and none
+may be in the training set. The mapping, the threshold and a description of the set are saved in the
+network file, where `score` and `asdf.Detector` find them. Calibrating again replaces them. A file
+written by --output has no training state.
 
 --method selects logistic regression; regularised logistic regression, which shrinks LLRs slightly
 (Morrison and Poh, 2018); or bi-gaussian, which maps scores to the distributions of a perfectly
@@ -45,6 +48,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asdf.commands import score
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
 from asdf.commands.outputs import check_file, check_inputs, show
@@ -76,7 +80,8 @@ class CalibrateOptions(ProtocolOptions):
     network: str = argument(NETWORK_HELP, metavar="NETWORK")
     scores: Path | None = argument(
         "score file of the network: 'path label score' per line, or 'path score' with --protocol; "
-        "- is standard input; optional if NETWORK is a run",
+        "- is standard input; or a folder with real/ and fake/, which is scored; optional if "
+        "NETWORK is a run",
         metavar="SCORES",
         default=None,
     )
@@ -150,6 +155,13 @@ def main(arguments: list[str]) -> int:
             f"{args.network} is {where} and cannot be overwritten. Give another file with --output."
         )
     wanted = parse_where(args.where) if args.where else {}
+    if args.scores is not None and args.scores.is_dir():
+        name = f"{args.scores.resolve().name}.scores"
+        scored = Path(args.output or args.network).with_name(name)
+        status = score.main([args.network, str(args.scores), "--scores", str(scored)])
+        if status:
+            return status
+        args = replace(args, scores=scored, folder=Path())
     network, path = choose_of_run(args.network, args.scores)
     # Checked before the scores are read, because standard input can be read only once.
     check_inputs([path, args.protocol])

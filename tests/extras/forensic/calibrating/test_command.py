@@ -24,7 +24,7 @@ from asdf.scoring.columns import Ratio
 from asdf.scoring.scored import Score, decide_verdict
 from asdf.tasks.fusion.gain import make_folds
 from asdf.trials.scored_files import read_how_scored, write_how_scored
-from tests.unit.conftest import write_small_network
+from tests.unit.conftest import sound, write_small_network
 
 RNG = np.random.default_rng(5)
 LABELS = np.repeat([1, 0], [60, 140])
@@ -60,6 +60,74 @@ def decides_as(calibration, other):
     """Whether two calibrations have one map, one threshold and the same costs."""
     names = ("map", "threshold", "spoof_prior", "miss", "false_alarm")
     return all(getattr(calibration, name) == getattr(other, name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("genuine", "spoofed"),
+    [
+        ("real", "fake"),
+        ("bonafide", "spoof"),
+        ("Genuine", "Deepfake"),
+        ("test/human", "test/tts"),
+        ("real_speech", "AI-generated"),
+    ],
+)
+def test_a_folder_is_calibrated_in_one_step(
+    capsys, caplog, network, tmp_path, monkeypatch, genuine, spoofed
+):
+    monkeypatch.chdir(tmp_path)
+    detector = asdf.Detector(network, "cpu")
+    waveforms = [sound(9000, seed) for seed in range(24)]
+    order = np.argsort([detector.score_trial(each, 16000) for each in waveforms])
+    for position, index in enumerate(order.tolist()):
+        # Two of each class score like the other.
+        is_genuine = (position >= 12) != (position in (5, 10, 13, 18))
+        folder = tmp_path / "mine" / (genuine if is_genuine else spoofed)
+        folder.mkdir(parents=True, exist_ok=True)
+        soundfile.write(folder / f"{position}.wav", waveforms[index], 16000, subtype="FLOAT")
+    (tmp_path / "mine" / "notes").mkdir()
+    soundfile.write(tmp_path / "mine" / "notes" / "memo.wav", waveforms[0], 16000)
+    status, _, err = run(capsys, network, "mine", "--output", "out/new.pt")
+    assert status == 0, err
+    assert "left out: 1, such as notes/memo.wav" in caplog.text
+    calibration = asdf.Detector("out/new.pt", "cpu").calibration
+    assert (calibration.set, calibration.bona_fide, calibration.spoof) == ("mine", 12, 12)
+    scores = read_scores(tmp_path / "out" / "mine.scores")
+    of_class = [scores.scores[scores.labels == label] for label in (1, 0)]
+    assert eer(*of_class)[0] == pytest.approx(1 / 6)
+    for name, label, score in zip(scores.ids, scores.labels, scores.scores, strict=True):
+        assert score == pytest.approx(float(detector.score_trial(name)), abs=1e-6)
+        assert label == int(name.startswith(f"mine/{genuine}/"))
+    # And what was scored into a table is evaluated by the folder.
+    words = ["score", str(network), "mine", "--csv", "table.csv"]
+    assert main(words) == 0
+    evaluate = [
+        "evaluate",
+        "table.csv",
+        "--protocol",
+        "mine",
+        "--ignore-others",
+        "--json",
+        "e.json",
+    ]
+    assert main(evaluate) == 0
+    assert main(["evaluate", "out/mine.scores", "--json", "s.json"]) == 0
+    of_table, of_scores = (
+        json.loads(Path(name).read_text())[0]["eer"] for name in ("e.json", "s.json")
+    )
+    assert of_table == of_scores == pytest.approx(1 / 6)
+
+
+def test_a_folder_that_names_no_class_is_refused(capsys, network, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("calls/one", "calls/two", "empty"):
+        (tmp_path / folder).mkdir(parents=True)
+    soundfile.write("calls/one/a.wav", sound(9000), 16000)
+    before = network.read_bytes()
+    for folder, words in (("calls", "no folder name says which"), ("empty", "no recordings found")):
+        status, _, err = run(capsys, network, folder)
+        assert status != 0 and words in err
+    assert network.read_bytes() == before and not list(tmp_path.glob("*.scores"))
 
 
 def test_the_threshold_is_that_of_the_eer(capsys, network, scores):
