@@ -27,14 +27,12 @@ from asdf.commands.outputs import show, text_stream
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.report import (
+    Comparison,
     Difference,
     ResultDifference,
     SeedComparison,
-    chosen_network,
     compare_configurations,
-    different_environments,
-    different_results,
-    different_settings,
+    compare_runs,
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
@@ -51,21 +49,7 @@ from asdf.trials.how_scored import (
 )
 from asdf.trials.run_folder import RunFolder, open_run_folder
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two runs, their networks (None: no scores yet), and the differences.
-
-    Attributes:
-        refused: Reason for each set whose results could not be tested.
-    """
-
-    runs: tuple[RunFolder, RunFolder]
-    networks: tuple[str | None, str | None]
-    settings: list[Difference]
-    environments: list[Difference]
-    results: list[ResultDifference]
-    refused: list[str]
+_HEAD = ("set", "metric", "A", "B", "B - A", "95 % interval", "p")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +77,15 @@ def main(arguments: list[str]) -> int:
         AsdfError: a folder is not that of a run, or it has no scores of a requested network.
     """
     args = COMMAND.read(arguments)
+    runs = [open_run_folder(path) for path in (args.first, args.second, *args.others)]
+    requested = args.networks or (None, None)
     comparison: Comparison | SeedComparison
     if args.others:
-        runs = [open_run_folder(path) for path in (args.first, args.second, *args.others)]
-        comparison = compare_configurations(runs, args.networks or (None, None), args.replicates)
-        record = seeds_record(comparison)
-        blocks = seeds_blocks(comparison, _settings_text(comparison.settings))
+        comparison = compare_configurations(runs, requested, args.replicates)
+        record, blocks = _seeds_record(comparison), _seeds_blocks(comparison)
     else:
-        comparison = _compare(args)
-        record = _record(comparison)
-        blocks = _blocks(comparison)
+        comparison = compare_runs(runs[0], runs[1], requested, args.replicates)
+        record, blocks = _record(comparison), _blocks(comparison)
     screen = text_stream([args.json])
     if args.json:
         write_text(args.json, as_json(record))
@@ -118,40 +101,22 @@ def main(arguments: list[str]) -> int:
     return 1 if comparison.refused else 0
 
 
-def _compare(args: CompareOptions) -> Comparison:
-    runs = (open_run_folder(args.first), open_run_folder(args.second))
-    requested = args.networks or (None, None)
-    first = chosen_network(runs[0], requested[0])
-    second = chosen_network(runs[1], requested[1])
-    results: list[ResultDifference] = []
-    refused: list[str] = []
-    # A run without scores still has settings to compare.
-    if first is not None and second is not None:
-        results, refused = different_results(*runs, (first, second), args.replicates)
-    differences = (different_settings(*runs), different_environments(*runs))
-    return Comparison(runs, (first, second), *differences, results, refused)
-
-
 def _record(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as JSON values."""
-    runs = []
-    for run, network in zip(comparison.runs, comparison.networks, strict=True):
-        runs.append({"folder": str(run.path), "network": network})
     results = []
     for result in comparison.results:
         record = asdict(result)
         # The scoring of each run is recorded as a length and a precision.
         for side, known in (("first", result.first_scored), ("second", result.second_scored)):
-            scored = record[f"{side}_scored"]
             record[f"{side}_role"] = role_record(known.role)
-            length = None if known.length is None else known.length.record()
-            record[f"{side}_scored"] = length
-            record[f"{side}_precision"] = scored["precision"]
+            record[f"{side}_scored"] = None if known.length is None else known.length.record()
+            record[f"{side}_precision"] = known.precision
         results.append(record)
+    sides = zip(comparison.runs, comparison.networks, strict=True)
     return {
-        "runs": runs,
-        "settings": [asdict(difference) for difference in comparison.settings],
-        "environment": [asdict(difference) for difference in comparison.environments],
+        "runs": [{"folder": str(run.path), "network": network} for run, network in sides],
+        "settings": list(map(asdict, comparison.settings)),
+        "environment": list(map(asdict, comparison.environments)),
         "results": results,
         "not_tested": comparison.refused,
     }
@@ -163,40 +128,33 @@ def _blocks(comparison: Comparison) -> Iterator[str]:
         yield f"{letter}  {run.path}, {network or 'no scores yet'}"
         for change in run.changes():
             yield f"   {change}"
-    yield "\nSettings that differ\n" + _settings_text(comparison.settings)
-    environments = []
-    for known in comparison.environments:
-        environments += [f"  {known.name}", f"    A  {known.first}", f"    B  {known.second}"]
-    yield "\nCode and machine that differ\n" + ("\n".join(environments) or "  none")
+    yield "\nSettings that differ\n" + _differences_text(comparison.settings)
+    yield "\nCode and machine that differ\n" + _differences_text(comparison.environments)
     if comparison.results or not comparison.refused:
         table = _results_text(comparison.results, comparison.runs)
         yield "\nResults (B - A: below zero, B is better)\n" + table
 
 
-def _settings_text(differences: Sequence[Difference]) -> str:
+def _differences_text(differences: Sequence[Difference]) -> str:
     lines = []
-    for difference in differences:
-        lines.append(f"  {difference.name}")
-        lines.append(_value_line("A", difference.first, difference.first_source))
-        lines.append(_value_line("B", difference.second, difference.second_source))
+    for known in differences:
+        lines.append(f"  {known.name}")
+        sides = (("A", known.first, known.first_source), ("B", known.second, known.second_source))
+        for letter, value, source in sides:
+            # The JSON states what a value overrode; the screen shows its source.
+            origin = source.split(", over ")[0]
+            lines.append(f"    {letter}  {value}" + (f"    ({origin})" if origin else ""))
     return "\n".join(lines) or "  none"
 
 
-def _value_line(letter: str, value: str, source: str) -> str:
-    # The JSON states what a value overrode; the screen shows its source.
-    origin = source.split(", over ")[0]
-    line = f"    {letter}  {value}"
-    return f"{line}    ({origin})" if origin else line
-
-
-def _results_text(results: Sequence[ResultDifference], runs: tuple[RunFolder, RunFolder]) -> str:
+def _results_text(results: Sequence[ResultDifference], runs: Sequence[RunFolder]) -> str:
     if not results:
         sets = []
         for run in runs:
             names = dict.fromkeys(name for files in run.score_files().values() for name in files)
             sets.append(", ".join(names) or "none")
         return f"  no set was scored by both runs: A has {sets[0]}; B has {sets[1]}"
-    rows: list[Sequence[str]] = [("set", "metric", "A", "B", "B - A", "95 % interval", "p", "")]
+    rows: list[Sequence[str]] = [(*_HEAD, "")]
     for result in results:
         for name, metric in ((result.set, EER), ("", MIN_DCF)):
             tested: Interval = getattr(result.difference, metric.key)
@@ -208,8 +166,7 @@ def _results_text(results: Sequence[ResultDifference], runs: tuple[RunFolder, Ru
             values = [getattr(known, metric.key) for known in (result.first, result.second)]
             texts = [*map(metric.format, values), *metric.format_difference(tested)]
             rows.append((name, metric.heading, *texts, verdict))
-    lines = [f"  {line}" for line in aligned(rows)]
-    return "\n".join([*lines, *_notes(results)])
+    return "\n".join([*(f"  {line}" for line in aligned(rows)), *_notes(results)])
 
 
 def _notes(results: Sequence[ResultDifference]) -> list[str]:
@@ -229,13 +186,12 @@ def _notes(results: Sequence[ResultDifference]) -> list[str]:
         if different_recordings([first, second]):
             notes.append(f"  {result.set} was scored from different recordings of the same names,")
             notes.append("  which cannot be compared: score the set again with both networks")
-        for letter, scored in (("A", first), ("B", second)):
-            for note in role_notes([(f"{result.set}, {letter}", scored.role)]):
-                notes.append(f"  {note}")
+        roles = [(f"{result.set}, A", first.role), (f"{result.set}, B", second.role)]
+        notes += [f"  {note}" for note in role_notes(roles)]
     return notes
 
 
-def seeds_record(comparison: SeedComparison) -> dict[str, Any]:
+def _seeds_record(comparison: SeedComparison) -> dict[str, Any]:
     """Return the comparison as JSON values."""
     configurations = []
     for side in comparison.sides:
@@ -245,24 +201,20 @@ def seeds_record(comparison: SeedComparison) -> dict[str, Any]:
         configurations.append({"name": side.name, "runs": runs})
     return {
         "configurations": configurations,
-        "settings": [asdict(difference) for difference in comparison.settings],
-        "results": [asdict(result) for result in comparison.results],
+        "settings": list(map(asdict, comparison.settings)),
+        "results": list(map(asdict, comparison.results)),
         "not_tested": comparison.refused,
     }
 
 
-def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
-    """Yield the parts of the text, in the order in which they are shown.
-
-    Args:
-        settings: Settings that differ, as text.
-    """
+def _seeds_blocks(comparison: SeedComparison) -> Iterator[str]:
+    """Yield the parts of the text, in the order in which they are shown."""
     for letter, side in zip("AB", comparison.sides, strict=True):
         words = f"{len(side.runs)} runs, seeds {', '.join(side.seeds)}"
         if len(side.runs) == 1:
             words = f"1 run, seed {side.seeds[0]}" if side.seeds[0] else "1 run"
         yield f"{letter}  {side.name}: {words}"
-    yield f"\nSettings that differ\n{settings}"
+    yield "\nSettings that differ\n" + _differences_text(comparison.settings)
     if comparison.results:
         table = _seed_results_text(comparison)
         yield f"\nResults over seeds (B - A: below zero, B is better)\n{table}"
@@ -275,25 +227,22 @@ def seeds_blocks(comparison: SeedComparison, settings: str) -> Iterator[str]:
 
 
 def _seed_results_text(comparison: SeedComparison) -> str:
-    head = ("set", "metric", "A", "B", "B - A", "95 % interval", "p", "p, Welch")
-    rows: list[Sequence[str]] = [head]
+    rows: list[Sequence[str]] = [(*_HEAD, "p, Welch")]
     for result in comparison.results:
         tested = result.tested
         # Sentences have 'p = 0.012', a column only the number.
         p_value = "-" if tested.eer_welch_p is None else p_value_text(tested.eer_welch_p)
-        of_eer = (result.set, EER, tested.difference.eer, p_value.removeprefix("= "))
-        of_cost = ("", MIN_DCF, tested.difference.min_dcf, "")
-        spreads = ((result.first, result.second), (result.first_min_dcf, result.second_min_dcf))
-        for (name, metric, difference, welch), sides in zip(
-            (of_eer, of_cost), spreads, strict=True
-        ):
-            texts = [_mean_text(metric, spread) for spread in sides]
+        of_eer = (result.set, EER, result.first, result.second, p_value.removeprefix("= "))
+        of_cost = ("", MIN_DCF, result.first_min_dcf, result.second_min_dcf, "")
+        for name, metric, first, second, welch in (of_eer, of_cost):
+            difference: Interval = getattr(tested.difference, metric.key)
+            texts = [_mean_text(metric, spread) for spread in (first, second)]
             texts += metric.format_difference(difference, paper=True)
             rows.append((name, metric.heading, *texts, welch))
     lines = [f"  {line}" for line in aligned(rows)]
-    first = comparison.results[0]
-    drawn = "speakers" if first.by_speakers else "trials"
-    pairing = "paired by seed" if first.tested.is_paired else "seeds not paired"
+    shown = comparison.results[0]
+    drawn = "speakers" if shown.by_speakers else "trials"
+    pairing = "paired by seed" if shown.tested.is_paired else "seeds not paired"
     words = f"bootstrap over seeds and {drawn}, {pairing}, two-sided"
     lines.append(f"  {words}; Welch's test over seeds alone")
     return "\n".join(lines)

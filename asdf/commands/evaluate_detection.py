@@ -20,7 +20,7 @@ from asdf.commands.evaluate_thresholds import (
     one_class_text,
     threshold_of,
 )
-from asdf.commands.judged_files import Protocol, System, read_protocol_option, read_system_scores
+from asdf.commands.judged_files import System, read_protocol_option, read_system_scores
 from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import UsageError
 from asdf.metrics.costs import ASVSPOOF5, with_costs
@@ -49,7 +49,7 @@ from asdf.runs.streams import show_error
 from asdf.tables.table import each
 from asdf.tasks.studies.seed_results import OverSeeds, over_seeds_text
 from asdf.text import count_of
-from asdf.trials.asv_scores import AsvScores, read_asv_scores
+from asdf.trials.asv_scores import read_asv_scores
 from asdf.trials.how_scored import in_precision, parse_scored_length, role_words
 from asdf.trials.score_file import Scores, missing_class
 from asdf.trials.scored_files import how_scored
@@ -73,13 +73,47 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
     asv = None
     if args.asv_scores:
         asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
-    judged = _read_scores(args, systems, protocol)
+    judged = []
+    for index, system in enumerate(systems):
+        scores = read_system_scores(
+            system.path,
+            protocol,
+            args.ignore_others,
+            are_decisions=args.decisions,
+            both_classes=False,
+        )
+        found = Judged(scores, threshold_of(args, index, scores, system.path))
+        judged.append(_as_ratios(args, found, system.path) if args.calibration else found)
     if any(missing_class(scores.labels) for scores in each(judged, "scores")):
         sets = decide_systems(args, systems, judged, protocol, columns)
         write_outputs([(args.json, lambda path: write_text(path, one_class_json(sets)))])
         show(one_class_text(sets), screen)
         return
-    summaries = _summarise(args, systems, judged, protocol, columns, asv)
+    cost = with_costs(ASVSPOOF5, args.costs)
+    stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
+    summaries = []
+    for system, (scores, threshold) in zip(systems, judged, strict=True):
+        scoring = how_scored(system.path)
+        if stated_length:
+            # The user's statement takes precedence: files of other programs state nothing, or a
+            # default.
+            scoring = replace(scoring, length=stated_length)
+        with replicates_bar(f"intervals of {system.name}") as progress:
+            summary = summarise(
+                system.name,
+                args.set,
+                scores,
+                protocol.trials,
+                by=columns,
+                asv=asv,
+                replicates=args.replicates,
+                progress=progress,
+                scored=scoring,
+                threshold=threshold,
+                is_hard=args.decisions,
+                cost=cost,
+            )
+        summaries.append(summary)
     _report(args, systems, summaries, protocol.trials, columns, screen)
 
 
@@ -116,72 +150,16 @@ def _report(
             (args.submission, write_scores),
         ]
     )
-    drawn = []
-    if any(_plots(args)):
-        drawn = _draw(args, summaries, trials, columns if args.by else ())
-    _print(args, summaries, leading, columns, screen)
+    # Nobody requested the default: a file without attacks needs neither curves nor a warning.
+    requested = columns if args.by else ()
+    drawn = _draw(args, summaries, trials, requested) if any(_plots(args)) else []
+    _print(args, summaries, leading, requested, screen)
     if over.by_set:
         show("\n" + over_seeds_text(over), screen)
     for finding in over.findings:
         show_error(f"{finding.level}: {finding.where}: {finding.message}")
     for written in drawn:
         show(written, screen)
-
-
-def _summarise(
-    args: EvaluateOptions,
-    systems: Sequence[System],
-    judged: Sequence[Judged],
-    protocol: Protocol,
-    columns: tuple[str, ...],
-    asv: AsvScores | None,
-) -> list[Summary]:
-    cost = with_costs(ASVSPOOF5, args.costs)
-    stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
-    summaries = []
-    for system, (scores, threshold) in zip(systems, judged, strict=True):
-        scoring = how_scored(system.path)
-        if stated_length:
-            # The user's statement takes precedence: files of other programs state nothing, or a
-            # default.
-            scoring = replace(scoring, length=stated_length)
-        with replicates_bar(f"intervals of {system.name}") as progress:
-            summaries.append(
-                summarise(
-                    system.name,
-                    args.set,
-                    scores,
-                    protocol.trials,
-                    by=columns,
-                    asv=asv,
-                    replicates=args.replicates,
-                    progress=progress,
-                    scored=scoring,
-                    threshold=threshold,
-                    is_hard=args.decisions,
-                    cost=cost,
-                )
-            )
-    return summaries
-
-
-def _read_scores(
-    args: EvaluateOptions, systems: Sequence[System], protocol: Protocol
-) -> list[Judged]:
-    judged = []
-    for index, system in enumerate(systems):
-        scores = read_system_scores(
-            system.path,
-            protocol,
-            args.ignore_others,
-            are_decisions=args.decisions,
-            both_classes=False,
-        )
-        found = Judged(scores, threshold_of(args, index, scores, system.path))
-        if args.calibration:
-            found = _as_ratios(args, found, system.path)
-        judged.append(found)
-    return judged
 
 
 def _as_ratios(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
@@ -194,8 +172,7 @@ def _as_ratios(args: EvaluateOptions, judged: Judged, path: Path) -> Judged:
     calibration = calibration_of_scores(path, args.calibration or "")
     # A threshold on the command line is a likelihood ratio already.
     if threshold and args.threshold is None:
-        value = float(calibration.llr(threshold.value))
-        threshold = replace(threshold, value=value)
+        threshold = replace(threshold, value=float(calibration.llr(threshold.value)))
     llrs = calibration.llr(scores.scores)
     bounded = int(np.count_nonzero(llrs != calibration.unbounded_llr(scores.scores)))
     if bounded:
@@ -214,8 +191,6 @@ def _print(
     screen: TextIO,
 ) -> None:
     """Show the tables on `screen`, and after each table its warnings on stderr."""
-    # Nobody requested the default: a file without attacks needs no warning.
-    requested_columns = columns if args.by else ()
     for index, summary in enumerate(summaries):
         # An empty line separates the tables of two systems.
         if index > 0:
@@ -223,7 +198,7 @@ def _print(
         show(summary_text(summary), screen)
         for finding in summary.findings:
             show_error(f"{finding.level}: {summary.name}: {finding.message}")
-        for column in requested_columns:
+        for column in columns:
             if column not in summary.columns:
                 show_error(f"warning: {summary.name}: no results by {column}: {_UNDIVIDED}.")
     if len(summaries) > 1:
@@ -283,8 +258,7 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
     """
     if requested is None:
         return ("attack",)
-    words = [word.strip() for word in requested.split(",")]
-    names = tuple(word for word in words if word)
+    names = tuple(filter(None, map(str.strip, requested.split(","))))
     # The score file itself may contain the attack, without a protocol.
     existing = dict.fromkeys(("attack", *(trials.columns if trials else ())))
     unknown = []
@@ -327,19 +301,17 @@ def _draw(
         thinned = {name: plots.thinned_det(curve) for name, curve in curves.items()}
         plots.save_figure(plots.det_plot(thinned), args.plot)
         lines.append(f"written to {args.plot}: {count_of(len(curves), 'curve')}")
-    ratios = {
-        args.tippett: (plots.tippett_plot, "Tippett plot"),
-        args.ece: (plots.ece_plot, "empirical cross-entropy"),
-        args.reliability: (plots.reliability_plot, "reliability diagram"),
-    }
-    ratios.pop(None, None)
-    if ratios:
+    if args.tippett or args.ece or args.reliability:
         lines += _judge_ratios(summaries)
     of_systems = {summary.name: summary.curve for summary in summaries}
-    for path, (plot, noun) in ratios.items():
-        assert path is not None
-        plots.save_figure(plot(of_systems), path)
-        lines.append(f"written to {path}: {noun}")
+    for path, plot, noun in (
+        (args.tippett, plots.tippett_plot, "Tippett plot"),
+        (args.ece, plots.ece_plot, "empirical cross-entropy"),
+        (args.reliability, plots.reliability_plot, "reliability diagram"),
+    ):
+        if path:
+            plots.save_figure(plot(of_systems), path)
+            lines.append(f"written to {path}: {noun}")
     return lines
 
 

@@ -264,14 +264,14 @@ def one_class_text(sets: Sequence[OneClassSet]) -> str:
         }
         lines += ["", *as_facts(f"{found.name}: one class, so no EER", rows)]
         for column, parts in found.by.items():
-            errors = each(parts.values(), "error_rate")
-            wrong = [Value(error.value, {"trials": error}) for error in errors]
+            decided = parts.values()
+            errors = each(decided, "error_rate")
             shown = rate("error_rate", "error %", over={"trials": "95 %"})
             columns: Columns = [
-                counts("trials", each(parts.values(), "trials")),
-                counts("errors", each(parts.values(), "errors")),
-                (shown, wrong),
-                rate("recall", "recall %").with_values(each(parts.values(), "recall.value")),
+                counts("trials", each(decided, "trials")),
+                counts("errors", each(decided, "errors")),
+                (shown, Value.with_intervals(each(errors, "value"), errors)),
+                rate("recall", "recall %").with_values(each(decided, "recall.value")),
             ]
             lines += ["", *as_lines(Table(list(parts), columns, column))]
     return "\n".join(lines[1:])
@@ -288,7 +288,7 @@ def one_class_json(sets: Sequence[OneClassSet]) -> str:
     for found in sets:
         by = {}
         for column, parts in found.by.items():
-            by[column] = dict(zip(parts, map(_record, parts.values()), strict=True))
+            by[column] = {value: _record(decided) for value, decided in parts.items()}
         threshold = {"value": found.threshold.value, "source": found.threshold.source}
         whole = _record(found.whole)
         records.append({"system": found.name, "threshold": threshold, **whole, "by": by})

@@ -15,16 +15,12 @@ from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.report.comparison import (
+        Comparison,
         Difference,
         ResultDifference,
         SeedComparison,
-        SetDifference,
-        Side,
-        chosen_network,
         compare_configurations,
-        different_environments,
-        different_results,
-        different_settings,
+        compare_runs,
     )
     from asdf.report.drawing import Figure, Legend
     from asdf.report.exports import (

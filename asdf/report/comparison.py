@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from asdf.errors import AsdfError, UsageError
@@ -76,14 +77,49 @@ class ResultDifference:
         return first is None or second is None or first.agrees_with(second)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs, their networks (None: no scores yet), and the differences.
+
+    Attributes:
+        refused: Reason for each set whose results could not be tested.
+    """
+
+    runs: tuple[RunFolder, RunFolder]
+    networks: tuple[str | None, str | None]
+    settings: list[Difference]
+    environments: list[Difference]
+    results: list[ResultDifference]
+    refused: list[str]
+
+
+def compare_runs(
+    first: RunFolder,
+    second: RunFolder,
+    networks: tuple[str | None, str | None] = (None, None),
+    replicates: int = 1000,
+) -> Comparison:
+    """Compare two runs, on every set that the network of each scored.
+
+    Raises:
+        AsdfError: a run has no scores of a requested network.
+    """
+    of_first, of_second = chosen_network(first, networks[0]), chosen_network(second, networks[1])
+    results: list[ResultDifference] = []
+    refused: list[str] = []
+    # A run without scores still has settings to compare.
+    if of_first is not None and of_second is not None:
+        results, refused = different_results(first, second, (of_first, of_second), replicates)
+    differences = (different_settings(first, second), different_environments(first, second))
+    return Comparison((first, second), (of_first, of_second), *differences, results, refused)
+
+
 def different_settings(first: RunFolder, second: RunFolder) -> list[Difference]:
     """Return the settings that differ, in the order of the files."""
-    first_settings = first.settings()
-    second_settings = second.settings()
+    ours, theirs = first.settings(), second.settings()
     differences = []
-    for name in dict.fromkeys((*first_settings, *second_settings)):
-        a = first_settings.get(name, _NO_SETTING)
-        b = second_settings.get(name, _NO_SETTING)
+    for name in ours | theirs:
+        a, b = ours.get(name, _NO_SETTING), theirs.get(name, _NO_SETTING)
         if a.text != b.text:
             differences.append(Difference(name, a.text, b.text, a.source, b.source))
     return differences
@@ -94,12 +130,10 @@ def different_environments(first: RunFolder, second: RunFolder) -> list[Differen
 
     They cover code, versions, machine, devices, and memory if it differs by more than a tenth.
     """
-    first_record = _last_start(first)
-    second_record = _last_start(second)
+    ours, theirs = _last_start(first), _last_start(second)
     differences = []
-    for name in dict.fromkeys((*first_record, *second_record)):
-        a = first_record.get(name, _NO_VALUE)
-        b = second_record.get(name, _NO_VALUE)
+    for name in ours | theirs:
+        a, b = ours.get(name, _NO_VALUE), theirs.get(name, _NO_VALUE)
         # An entry in only one of the records is a difference: '-' marks the missing one.
         if name not in _TIMES and not _is_same(name, a, b):
             differences.append(Difference(name, a, b))
@@ -188,6 +222,10 @@ def _flatten(record: Mapping[str, Any], above: str = "") -> dict[str, str]:
     return flat
 
 
+def _with_trials(scores: Scores, run: RunFolder, set_name: str) -> tuple[Scores, TrialList | None]:
+    return scores, run.trials(set_name)
+
+
 @dataclass(frozen=True)
 class Side:
     """The runs of a configuration, their seeds, and the network of each; None without scores."""
@@ -199,24 +237,17 @@ class Side:
 
     def sets(self) -> list[str]:
         """Return the sets that all of its networks were scored on."""
-        shared: list[str] | None = None
-        for run, network in zip(self.runs, self.networks, strict=True):
-            known = run.score_files().get(network or "", {})
-            shared = list(known) if shared is None else [name for name in shared if name in known]
-        return shared or []
+        sides = zip(self.runs, self.networks, strict=True)
+        known = [run.score_files().get(network or "", {}) for run, network in sides]
+        shared = set(known[0]).intersection(*known)
+        return [name for name in known[0] if name in shared]
 
     def members(self, set_name: str) -> list[Member]:
         """Return its networks on a set."""
         members = []
         for run, seed, network in zip(self.runs, self.seeds, self.networks, strict=True):
             scores = run.scores(network or "", set_name)
-
-            # Defaults, because a closure would have the scores and the run of the last seed.
-            def read(
-                scores: Scores = scores, run: RunFolder = run
-            ) -> tuple[Scores, TrialList | None]:
-                return scores, run.trials(set_name)
-
+            read = partial(_with_trials, scores, run, set_name)
             members.append(Member(run.name, seed, evaluate(scores), read))
         return members
 
@@ -302,21 +333,18 @@ def compare_configurations(
         UsageError, AsdfError: as `two_sides`.
     """
     first, second = two_sides(runs, networks)
-    settings = []
-    for difference in different_settings(first.runs[0], second.runs[0]):
-        # Settings that vary within a configuration are not a difference between the two.
-        if difference.name not in NO_EFFECT and difference.name != SEED:
-            settings.append(difference)
+    # Settings that vary within a configuration are not a difference between the two.
+    varying = {*NO_EFFECT, SEED}
+    known = different_settings(first.runs[0], second.runs[0])
+    settings = [difference for difference in known if difference.name not in varying]
     results: list[SetDifference] = []
     refused: list[str] = []
-    others = second.sets()
     for set_name in first.sets():
-        if set_name not in others:
-            continue
-        try:
-            results.append(_compare_set(first, second, set_name, replicates))
-        except AsdfError as error:
-            refused.append(f"{set_name}: {error}")
+        if set_name in second.sets():
+            try:
+                results.append(_compare_set(first, second, set_name, replicates))
+            except AsdfError as error:
+                refused.append(f"{set_name}: {error}")
     return SeedComparison((first, second), settings, results, refused)
 
 

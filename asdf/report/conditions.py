@@ -35,13 +35,13 @@ class ConditionTable:
     values: list[str]
     systems: list[dict[str, Condition]]
 
+    def of(self, value: str) -> list[Condition | None]:
+        """Return the condition of each system for a value; None for a system without it."""
+        return [conditions.get(value) for conditions in self.systems]
+
     def eers(self, value: str) -> list[float | None]:
         """Return the EER (a fraction) of each system on a value; None for a system without it."""
-        eers: list[float | None] = []
-        for conditions in self.systems:
-            condition = conditions.get(value)
-            eers.append(None if condition is None else condition.result.eer)
-        return eers
+        return [None if known is None else known.result.eer for known in self.of(value)]
 
 
 def columns_of(summaries: Sequence[Summary]) -> list[str]:
@@ -70,9 +70,8 @@ def eer_columns(
         label: Maximum length of headings, which are shortened to it; 0: no limit.
     """
     conditions = condition_table(summaries, column)
-    columns: Columns = []
-    for value, heading in zip(conditions.values, _headings(conditions.values, label), strict=True):
-        columns.append(rate(heading, digits=3).with_values(conditions.eers(value)))
+    named = zip(conditions.values, _headings(conditions.values, label), strict=True)
+    columns = [rate(name, digits=3).with_values(conditions.eers(value)) for value, name in named]
     totals = []
     for summary in summaries:
         # A system may lack the column. Its mean over no values is not defined, and a pooled EER
@@ -87,21 +86,13 @@ def eer_columns(
 def macro_f1_columns(summaries: Sequence[Summary], column: str, label: int = 0) -> Columns:
     """Return a column of macro-F1s for each value of `column`, and those of means and pooled."""
     conditions = condition_table(summaries, column)
-    values = conditions.values
     columns: Columns = []
-    for value, heading in zip(values, _headings(values, label), strict=True):
-        cells = []
-        for by_value in conditions.systems:
-            known = by_value.get(value)
-            decided = None if known is None else known.decisions
-            cells.append(None if decided is None else decided.values()["macro_f1"])
-        columns.append(rate(heading).with_values(cells))
-    means = []
-    pooled = []
-    for summary in summaries:
-        means.append(summary.average_decisions(column).get("macro_f1"))
-        decisions = summary.decisions
-        pooled.append(decisions.value("macro_f1") if decisions else None)
+    for value, heading in zip(conditions.values, _headings(conditions.values, label), strict=True):
+        decided = [known and known.decisions for known in conditions.of(value)]
+        macro_f1s = [known.values()["macro_f1"] if known else None for known in decided]
+        columns.append(rate(heading).with_values(macro_f1s))
+    means = [summary.average_decisions(column).get("macro_f1") for summary in summaries]
+    pooled = [known.value("macro_f1") if known else None for known in each(summaries, "decisions")]
     return [*columns, rate("mean").with_values(means), rate("pooled").with_values(pooled)]
 
 
@@ -151,20 +142,19 @@ def _heat_table(
     """Return a row of trial counts, then one for each system; a column for each value."""
     pooled = each(measured, "summary.result.eer")
     columns: Columns = [rate("all", is_shaded=True).with_values(pooled)]
-    numbers = [max(system.summary.result.spoof for system in measured)]
+    numbers = [max(each(measured, "summary.result.spoof"))]
     labels = labels_of(conditions.values, _LABEL)
+    against = "all bona fide trials"
     for value, label in zip(conditions.values, labels, strict=True):
-        known = [by_value.get(value) for by_value in conditions.systems]
+        known = conditions.of(value)
         column = rate(value, label, whole_name=value, is_shaded=True)
         columns.append((column, list(map(_condition_value, known))))
         # Systems may lack trials; the count of the set is the largest one.
         numbers.append(max(found.result.spoof for found in known if found is not None))
+        if any(found.bona_fide == "same" for found in known if found is not None):
+            against = f"bona fide trials of the same {conditions.column}"
     names = each(measured, "system")
     table = Table(names, columns, "System", labels=[gathered.labels[name] for name in names])
-    known_conditions = [found for by_value in conditions.systems for found in by_value.values()]
-    against = "all bona fide trials"
-    if any(condition.bona_fide == "same" for condition in known_conditions):
-        against = f"bona fide trials of the same {conditions.column}"
     caption = f"EER in % on {set_name} by {conditions.column}, against {against}"
     page = as_page(table, caption, "heat")
     # The page's script keeps a row of this class at the top in any sort order.
@@ -174,10 +164,8 @@ def _heat_table(
 
 def step_words() -> list[str]:
     """Return the ranges of EERs in % of the colours."""
-    words = [f"< {HEAT_STEPS[0]:g}"]
-    for low, high in pairwise(HEAT_STEPS):
-        words.append(f"{low:g}–{high:g}")
-    return [*words, f"≥ {HEAT_STEPS[-1]:g}"]
+    between = [f"{low:g}–{high:g}" for low, high in pairwise(HEAT_STEPS)]
+    return [f"< {HEAT_STEPS[0]:g}", *between, f"≥ {HEAT_STEPS[-1]:g}"]
 
 
 def _condition_value(condition: Condition | None) -> Value:
@@ -185,11 +173,9 @@ def _condition_value(condition: Condition | None) -> Value:
     if condition is None:
         return Value()
     result = condition.result
-    words = []
+    words = f"{result.bona_fide:,} bona fide and {result.spoof:,} spoof trials"
     if condition.interval is not None:
-        words.append(f"95 % interval {RATE.format_bounds(condition.interval, '–')} %")
-    words.append(f"{result.bona_fide:,} bona fide and {result.spoof:,} spoof trials")
+        words = f"95 % interval {RATE.format_bounds(condition.interval, '–')} %; {words}"
     if condition.few:
-        words.append(f"fewer than {FEW} of a class: too few to say anything")
-    css = "few" if condition.few else ""
-    return Value(result.eer, title="; ".join(words), css=css)
+        words += f"; fewer than {FEW} of a class: too few to say anything"
+    return Value(result.eer, title=words, css="few" if condition.few else "")

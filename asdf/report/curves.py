@@ -131,7 +131,13 @@ def simplified(x: Floats, y: Floats, tolerance: float) -> Indices:
         start, end = stretches.pop()
         if end - start < 2:
             continue
-        distances = _distances(x[start : end + 1], y[start : end + 1])
+        # Of the inner points from the line between the ends.
+        dx, dy = x[end] - x[start], y[end] - y[start]
+        inside_x, inside_y = x[start + 1 : end] - x[start], y[start + 1 : end] - y[start]
+        length = math.hypot(dx, dy)
+        distances: Floats = np.hypot(inside_x, inside_y)
+        if length:  # otherwise the ends are the same point
+            distances = np.abs(dx * inside_y - dy * inside_x) / length
         farthest = int(np.argmax(distances))
         if distances[farthest] > tolerance:
             middle = start + 1 + farthest
@@ -139,19 +145,6 @@ def simplified(x: Floats, y: Floats, tolerance: float) -> Indices:
             stretches.append((start, middle))
             stretches.append((middle, end))
     return np.flatnonzero(retained)
-
-
-def _distances(x: Floats, y: Floats) -> Floats:
-    """Return the distances of the inner points from the line between the first and last point."""
-    dx = x[-1] - x[0]
-    dy = y[-1] - y[0]
-    inside_x = x[1:-1] - x[0]
-    inside_y = y[1:-1] - y[0]
-    length = math.hypot(dx, dy)
-    distances: Floats = np.hypot(inside_x, inside_y)
-    if length:  # otherwise the ends are the same point
-        distances = np.abs(dx * inside_y - dy * inside_x) / length
-    return distances
 
 
 @dataclass(frozen=True)
@@ -200,9 +193,7 @@ def histogram(
         numbers: list[int] = counts.tolist()
         return numbers
 
-    spoofs = {"": count(spoof)}
-    for name, group in groups.items():
-        spoofs[name] = count(group)
+    spoofs = {name: count(group) for name, group in {"": spoof, **groups}.items()}
     return Histogram(short(low), short(high), count(bona_fide), spoofs)
 
 
@@ -213,21 +204,15 @@ def bin_count(classes: Sequence[Floats], span: float) -> int:
     at most the square root of the number of trials, so that bins of few trials are not mostly
     empty, and at most 60, which a page can show.
     """
-    trials = 0
     widths = []
     for scores in classes:
-        trials += scores.size
         lower, upper = np.quantile(scores, [0.25, 0.75])
-        root = scores.size ** (1 / 3)
-        width = 2 * (upper - lower) / root
-        # The width is zero if half of a class has the same score.
-        if width > 0:
-            widths.append(width)
-    max_bins = min(math.isqrt(trials), _MAX_BINS)
-    if not widths:
-        return max(1, max_bins)
-    bins: int = math.ceil(span / min(widths))
-    return max(1, min(max_bins, bins))
+        widths.append(2 * (upper - lower) / scores.size ** (1 / 3))
+    bins = min(math.isqrt(sum(scores.size for scores in classes)), _MAX_BINS)
+    # The width is zero if half of a class has the same score.
+    if known := [width for width in widths if width > 0]:
+        bins = min(bins, math.ceil(span / min(known)))
+    return max(1, bins)
 
 
 def thinned(x: Sequence[float], y: Sequence[float], max_points: int = 600) -> list[float]:

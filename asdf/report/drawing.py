@@ -6,7 +6,7 @@ its script shows and hides some of them, and without a script the first ones are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +16,7 @@ from asdf.arrays import Floats
 from asdf.report.courses import TrainingCourse, hidden_names, training_courses
 from asdf.report.curves import Histogram, ThinnedCurve, det_range, probit
 from asdf.report.gathering import Gathered, Measurement
-from asdf.tables.panels import Axis, Line, Panel, Upright, bars, nice_ticks
+from asdf.tables.panels import Axis, Line, Panel, Upright, bars, nice_ticks, words_at
 
 # CSS class of plots that stand side by side.
 _SIDE_BY_SIDE = "canvas many"
@@ -87,8 +87,8 @@ def det_panel(curves: Sequence[NamedCurve], title: str = "", choice: str | None 
     for curve, label, line in curves:
         words = f"{label}: EER {100 * curve.eer:.2f} %"
         lines.append(replace(line, points=curve.rates))
-        mark = replace(line, points=curve.eer_point, series="", css="", mark_words=_words(words))
-        marks.append(mark)
+        at_eer = words_at({curve.eer_point[0]: words})
+        marks.append(replace(line, points=curve.eer_point, series="", css="", mark_words=at_eer))
         if not line.is_hidden:
             all_words.append(words)
     x_axis = Axis(*ends, "False alarm: spoof accepted (%)", _deviates)
@@ -105,10 +105,6 @@ def _deviates(percents: Any) -> Floats:
     return probit(np.asarray(percents) / 100, 0.0, 1.0)
 
 
-def _words(words: str) -> Callable[[float, float], str]:
-    return lambda x, y: words
-
-
 def det_figure(gathered: Gathered, set_name: str) -> Figure:
     """Return the DET curves over all spoofs, over each attack, and those of a single system."""
     measured = gathered.on(set_name)
@@ -120,8 +116,7 @@ def det_figure(gathered: Gathered, set_name: str) -> Figure:
         choices = {_EACH: _EACH} | choices
         curves = []
         for index, attack in enumerate(["", *attacks]):
-            name = attack or _POOLED
-            css = "" if attack else "pooled"
+            name, css = (attack, "") if attack else (_POOLED, "pooled")
             line = Line((), index, name, f"0:{attack}", css, _EACH)
             curves.append(NamedCurve(measured[0].curves[attack], name, line))
         panels.append(det_panel(curves, set_name, _EACH))
@@ -268,10 +263,10 @@ def loss_lines(courses: Sequence[TrainingCourse], hidden: Collection[str] = ()) 
     """Return the training losses; a long, noisy one is overlaid with the means of its segments."""
     lines = []
     for index, course in enumerate(courses):
-        line = replace(_run_line(courses, index, hidden), series=f"{index}:loss:")
+        line = _run_line(courses, index, hidden)
         css = "noise" if course.smooth_loss else ""
-        lines.append(replace(line, points=course.loss, css=css))
-        lines.append(replace(line, points=course.smooth_loss, series=""))
+        lines.append(replace(line, points=course.loss, series=f"{index}:loss:", css=css))
+        lines.append(replace(line, points=course.smooth_loss))
     return [line for line in lines if line.points]
 
 
@@ -294,11 +289,11 @@ def _course_lines(
     series: str,
     hidden: Collection[str],
 ) -> list[Line]:
-    lines = []
-    for index, of_course in enumerate(points):
-        line = replace(_run_line(courses, index, hidden), series=f"{index}:{series}")
-        lines.append(replace(line, points=of_course))
-    return [line for line in lines if line.points]
+    return [
+        replace(_run_line(courses, index, hidden), series=f"{index}:{series}", points=of_course)
+        for index, of_course in enumerate(points)
+        if of_course
+    ]
 
 
 def set_lines(
@@ -323,10 +318,10 @@ def set_lines(
         def words(x: float, y: float, name: str = course.name) -> str:
             return f"{name}, epoch {x:g}: {y:g}{unit}"
 
-        line = replace(_run_line(courses, index, hidden), series=f"{index}:{key}:{set_name}")
+        line = _run_line(courses, index, hidden)
+        line = replace(line, index=first + index, series=f"{index}:{key}:{set_name}")
         # The mark of a network whose results are shown is filled.
-        marked = replace(line, points=points, mark_words=words, chosen=course.chosen)
-        lines.append(replace(marked, index=first + index))
+        lines.append(replace(line, points=points, mark_words=words, chosen=course.chosen))
     return [line for line in lines if line.points]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from asdf.report.gathering import Gathered
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 from asdf.tables.page_cells import PageTable, as_page
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks, words_at
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
 from asdf.tasks.studies.configurations import Configuration, effective_settings, find_configurations
 from asdf.tasks.studies.over_seeds import Spread, spread_of
@@ -131,7 +132,7 @@ def find_effects(gathered: Gathered) -> Effects | None:
     recorded = [effective_settings(gathered.runs[run]) for run in runs]
     # The settings keep their order; other versions may have additional ones.
     texts_of = {}
-    for name in dict.fromkeys(name for settings in recorded for name in settings):
+    for name in dict.fromkeys(chain.from_iterable(recorded)):
         texts_of[name] = [settings.get(name, "-") for settings in recorded]
     differing = [name for name, texts in texts_of.items() if len(set(texts)) > 1]
     # More than two settings are shown by ranks, for which a few configurations are too few.
@@ -146,12 +147,12 @@ def find_effects(gathered: Gathered) -> Effects | None:
                 break
         else:
             groups.append([name])
+    # The texts of a group, by configuration.
+    columns = [zip(*map(texts_of.__getitem__, group), strict=True) for group in groups]
+    joined = [list(map(TOGETHER.join, column)) for column in columns]
     points = []
-    for index, known in enumerate(configurations):
-        values = []
-        for group in groups:
-            values.append(TOGETHER.join(texts_of[name][index] for name in group))
-        points.append(Point(known.name, tuple(values), _eers_of(gathered, known)))
+    for known, values in zip(configurations, zip(*joined, strict=True), strict=True):
+        points.append(Point(known.name, values, _eers_of(gathered, known)))
     points.sort(key=lambda point: list(map(value_order, point.values)))
     together = tuple(tuple(group) for group in groups if len(group) > 1)
     return Effects(tuple(map(TOGETHER.join, groups)), tuple(gathered.sets), points, together)
@@ -167,7 +168,7 @@ def _changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
     if len(known) < len(pairs) or len(pairs) < _MIN_FOR_ORDER:
         return True
     # In a random search all values differ, but their orders separate the effects.
-    correlation = rank_correlation([one for one, _ in known], [other for _, other in known])
+    correlation = rank_correlation(*zip(*known, strict=True))
     return correlation is not None and math.isclose(abs(correlation), 1)
 
 
@@ -212,15 +213,14 @@ def effect_section(gathered: Gathered) -> EffectSection | None:
     effects = find_effects(gathered)
     if effects is None:
         return None
-    confounded = []
-    for names in effects.together:
-        confounded.append(
-            f"{', '.join(names[:-1])} and {names[-1]} changed together from system to system: "
-            "their effects are confounded, and these runs do not show which of the settings a "
-            "difference comes from."
-        )
+    confounded = tuple(
+        f"{', '.join(names[:-1])} and {names[-1]} changed together from system to system: their "
+        "effects are confounded, and these runs do not show which of the settings a difference "
+        "comes from."
+        for names in effects.together
+    )
     named = ", ".join(effects.settings)
-    section = EffectSection(named, _points_table(effects), confounded=tuple(confounded))
+    section = EffectSection(named, _points_table(effects), confounded=confounded)
     if len(effects.settings) == 1:
         panels = [effect_panel(effects, [set_name], set_name) for set_name in effects.sets]
         figure = Figure("effect", f"Effect of {effects.settings[0]}", _EFFECT, panels)
@@ -233,16 +233,11 @@ def effect_section(gathered: Gathered) -> EffectSection | None:
 def _points_table(effects: Effects) -> PageTable:
     columns: Columns = []
     for index, setting in enumerate(effects.settings):
-        values = []
-        for point in effects.points:
-            text = point.values[index]
-            shown = shorten(text, _LABEL)
-            values.append(Value(number_of(text), text=shown, title=text))
+        texts = [point.values[index] for point in effects.points]
+        values = [Value(number_of(x), text=shorten(x, _LABEL), title=x) for x in texts]
         columns.append((Column(setting, _short_name(setting)), values))
-    seeds = []
-    for point in effects.points:
-        seeds.append(max((len(eer.values) for eer in point.eers.values()), default=0))
-    columns.append(counts("Seeds", seeds))
+    seeds = [each(point.eers.values(), "values") for point in effects.points]
+    columns.append(counts("Seeds", [max(map(len, of_point), default=0) for of_point in seeds]))
     for set_name in effects.sets:
         spreads = [point.eers.get(set_name) for point in effects.points]
         columns.append((rate(set_name), list(map(Value.of_spread, spreads))))
@@ -283,12 +278,7 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
         # There is nothing between values that are not numbers.
         if scale.is_number and len(points) > 2:
             lines.append(Line(points, index))
-
-        # A default, because a closure would have the texts of the last set.
-        def words_at(x: float, _: float, described: Mapping[float, str] = described) -> str:
-            return described[x]
-
-        lines.append(Line(points, index, is_linked=False, mark_words=words_at))
+        lines.append(Line(points, index, is_linked=False, mark_words=words_at(described)))
     top = 1.05 * max(rates) or 1.0  # without errors, every rate is 0
     axes = (_value_axis(scale, setting), Axis(0, top, nice_ticks(0, top, 5), "EER (%)"))
     text = f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}"
@@ -366,10 +356,8 @@ def _rank_value(effects: Effects, index: int, set_name: str) -> Value:
         by_value: dict[str, list[float]] = {}
         for point, eer in zip(known, eers, strict=True):
             by_value.setdefault(point.values[index], []).append(eer)
-        parts = []
-        for text, of_value in by_value.items():
-            parts.append(f"{shorten(text, _LABEL)}: {RATE.format(float(np.mean(of_value)))}")
-        return Value(text="; ".join(parts))
+        means = {text: RATE.format(float(np.mean(eers))) for text, eers in by_value.items()}
+        return Value(text="; ".join(f"{shorten(text, _LABEL)}: {x}" for text, x in means.items()))
     correlation = rank_correlation(values, eers)
     if correlation is None:
         return Value()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,6 @@ from asdf.tasks.studies.seed_results import (
     SEEDS_LEAD,
     Member,
     OverSeeds,
-    SeedResult,
     measure_set,
     validation_cost,
 )
@@ -53,17 +53,15 @@ _LABEL = 20
 
 def record(summary: Summary) -> dict[str, Any]:
     """Return a summary without its scores, as types that JSON has."""
-    metrics: dict[str, Any] = asdict(summary.result)
-    # The order is that of earlier versions.
-    metrics["auc"] = None
-    for metric in METRICS:
-        # Metrics of decisions and of an ASV system have their own records below.
-        if metric.key not in _ELSEWHERE:
-            metrics[metric.key] = metric.of(summary)
+    # Metrics of decisions and of an ASV system have their own records below.
+    metrics = [metric for metric in METRICS if metric.key not in _ELSEWHERE]
     return {
         "system": summary.name,
         "set": summary.set,
-        **metrics,
+        **asdict(summary.result),
+        # The order is that of earlier versions.
+        "auc": None,
+        **{metric.key: metric.of(summary) for metric in metrics},
         "decisions": _decisions_record(summary.decisions),
         "tandem": asdict(summary.tandem) if summary.tandem else None,
         "intervals_95": {
@@ -98,31 +96,23 @@ def to_csv(summaries: Sequence[Summary]) -> str:
             **role_record(summary.scored.role),
             **_costs(summary),
         }
-        pooled: dict[str, Any] = {"kind": "pooled", **asdict(summary.result)}
-        for metric in METRICS:
-            pooled[metric.key] = metric.of(summary)
+        pooled: dict[str, Any] = {**common, "kind": "pooled", **asdict(summary.result)}
+        pooled |= {metric.key: metric.of(summary) for metric in METRICS}
         for prefix, drawn in (("", summary.intervals), ("speaker_", summary.speaker_intervals)):
             for key, interval in vars(drawn or _NO_INTERVALS).items():
                 pooled[f"{prefix}{key}_low"] = interval.low
                 pooled[f"{prefix}{key}_high"] = interval.high
-        rows += [{**common, **row} for row in (pooled, *_condition_rows(summary))]
+        rows.append(pooled)
+        for column in summary.columns:
+            conditions = summary.of_column(column)
+            for condition in conditions:
+                row = {**common, **_condition_record(condition, summary.is_hard)}
+                # A CSV has no nested records.
+                decided = row.pop("decisions", None) or {}
+                rows.append({**row, **decided, "kind": "condition"})
+            of_column = {"kind": "mean", "column": column, "against": conditions[0].bona_fide}
+            rows.append({**common, **of_column, **_means(summary, column)})
     return as_csv([*CSV_COLUMNS, *_costs(summaries[0])], rows)
-
-
-def _condition_rows(summary: Summary) -> list[dict[str, Any]]:
-    """Return a row for each condition of each column, and one of the column's means."""
-    rows: list[dict[str, Any]] = []
-    for column in summary.columns:
-        conditions = summary.of_column(column)
-        for condition in conditions:
-            row = {**_condition_record(condition, summary.is_hard), "kind": "condition"}
-            # A CSV has no nested records.
-            decided = row.pop("decisions", None) or {}
-            rows.append({**row, **decided})
-        against = conditions[0].bona_fide
-        means = _means(summary, column)
-        rows.append({"kind": "mean", "column": column, "against": against, **means})
-    return rows
 
 
 def _condition_record(condition: Condition, is_hard: bool) -> dict[str, Any]:
@@ -142,9 +132,7 @@ def _condition_record(condition: Condition, is_hard: bool) -> dict[str, Any]:
 
 def _means(summary: Summary, column: str) -> dict[str, Any]:
     """Return the means over the conditions of a column, by the name of the metric."""
-    means: dict[str, Any] = asdict(summary.average(column))
-    if summary.is_hard:
-        means = {}
+    means = {} if summary.is_hard else asdict(summary.average(column))
     return {**means, **summary.average_decisions(column)}
 
 
@@ -167,32 +155,28 @@ def _configurations(
     names: Sequence[str], paths: Sequence[Path], groups: Sequence[str]
 ) -> list[Configuration]:
     """Return the configurations of score files, those of several seeds first."""
-    runs = [_run_of(path) for path in paths]
+    runs = dict(enumerate(map(_run_of, paths)))
     members: dict[str, list[int]] = {}
     for index, group in enumerate(groups):
         if group:
             members.setdefault(group, []).append(index)
-    free = [index for index, run in enumerate(runs) if run is not None and not groups[index]]
+    free = {index: run for index, run in runs.items() if run is not None and not groups[index]}
     for set_name in dict.fromkeys(paths[index].name for index in free):
         of_set = [index for index in free if paths[index].name == set_name]
-        known = [run for index in of_set if (run := runs[index]) is not None]
-        for alike in group_runs(known, [names[index] for index in of_set]):
+        for alike in group_runs([free[i] for i in of_set], [names[i] for i in of_set]):
             # Files of another set may be of a configuration with the same name.
             name = alike.name if alike.name not in members else f"{alike.name} {set_name}"
             members[name] = [of_set[number] for number in alike.runs]
     grouped = {index for indices in members.values() for index in indices}
-    for index, name in enumerate(names):
-        if index not in grouped:
-            members[name] = [index]
+    members |= {name: [index] for index, name in enumerate(names) if index not in grouped}
     configurations = []
     for name, indices in members.items():
-        seeds = []
-        for index in indices:
-            run = runs[index]
-            # A file with an unknown seed gets a unique one, so that no other is paired with it.
-            seeds.append((run and recorded_seed(run)) or names[index])
         systems = tuple(names[index] for index in indices)
-        configurations.append(Configuration(name, systems, tuple(seeds), indices[0]))
+        of_runs = [runs[index] for index in indices]
+        # A file with an unknown seed gets a unique one, so that no other is paired with it.
+        known = [None if run is None else recorded_seed(run) for run in of_runs]
+        seeds = tuple(seed or system for seed, system in zip(known, systems, strict=True))
+        configurations.append(Configuration(name, systems, seeds, indices[0]))
     return configurations
 
 
@@ -226,49 +210,43 @@ def over_seeds_of(
     for known in over.configurations:
         for system, seed in zip(known.systems, known.seeds, strict=True):
             summary, path = systems[system]
-            member = _member_of(summary, seed, path, trials)
+            run, network = _run_of(path), network_of_score_file(path.absolute())
+            validated = validation_cost(run, str(network)) if run and network else None
+            member = Member(
+                system, seed, summary.result, partial(_scored_on, summary, trials), validated
+            )
             members.setdefault(known.name, []).append(member)
     measure_set(over, summaries[0].set, members, replicates)
     return over
 
 
-def _member_of(summary: Summary, seed: str, path: Path, trials: TrialList | None) -> Member:
-    run = _run_of(path)
-    network = network_of_score_file(path.absolute())
-    validated = None
-    if run is not None and network is not None:
-        validated = validation_cost(run, str(network))
-
-    def read() -> tuple[Scores, TrialList | None]:
-        return summary.scores, trials
-
-    return Member(summary.name, seed, summary.result, read, validated)
+def _scored_on(summary: Summary, trials: TrialList | None) -> tuple[Scores, TrialList | None]:
+    return summary.scores, trials
 
 
 def json_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
     """Return the JSON of score files, with a record for each configuration of several seeds."""
-    grouped = [_record(result) for result in over.results() if len(result.seeds) > 1]
-    return as_json([*map(record, summaries), *grouped])
-
-
-def _record(result: SeedResult) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "configuration": result.name,
-        "set": result.set,
-        "systems": list(result.configuration.systems),
-        "seeds": list(result.seeds),
-    }
-    for name, spread in (("eer", result.eer), ("min_dcf", result.min_dcf)):
-        fields[f"mean_{name}"] = spread.mean
-        fields[f"deviation_{name}"] = spread.deviation
-        bounds = spread.interval
-        shown = None if bounds is None else {"low": bounds.low, "high": bounds.high}
-        fields[f"interval_95_{name}"] = shown
-    if result.best is not None:
-        best = result.best
-        chosen = {"system": best.system, "eer": best.eer, "chosen_by": best.chosen_words}
-        fields["best"] = chosen
-    return fields
+    records = list(map(record, summaries))
+    for result in over.results():
+        if len(result.seeds) < 2:
+            continue
+        entry: dict[str, Any] = {
+            "configuration": result.name,
+            "set": result.set,
+            "systems": list(result.configuration.systems),
+            "seeds": list(result.seeds),
+        }
+        for name, spread in (("eer", result.eer), ("min_dcf", result.min_dcf)):
+            entry[f"mean_{name}"] = spread.mean
+            entry[f"deviation_{name}"] = spread.deviation
+            bounds = spread.interval
+            shown = None if bounds is None else {"low": bounds.low, "high": bounds.high}
+            entry[f"interval_95_{name}"] = shown
+        if best := result.best:
+            chosen = {"system": best.system, "eer": best.eer, "chosen_by": best.chosen_words}
+            entry["best"] = chosen
+        records.append(entry)
+    return as_json(records)
 
 
 def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
@@ -276,7 +254,6 @@ def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
 
     Their `kind` is 'seed mean', with the interval of the mean, and 'seed deviation'.
     """
-    rows = to_csv(summaries)
     costs = _costs(summaries[0])
     records = []
     for result in over.results():
@@ -292,7 +269,7 @@ def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
                 mean[f"{name}_low"] = spread.interval.low
                 mean[f"{name}_high"] = spread.interval.high
         records += [mean, deviation]
-    return rows + as_csv([*CSV_COLUMNS, *costs], records, has_head=False)
+    return to_csv(summaries) + as_csv([*CSV_COLUMNS, *costs], records, has_head=False)
 
 
 def latex_with_seeds(
@@ -301,13 +278,13 @@ def latex_with_seeds(
     over: OverSeeds,
     intervals: str = "speakers",
 ) -> str:
-    """Return the tables of `to_latex`, and one of the configurations with several seeds."""
+    """Return the tables of `to_latex`, and one of the configurations with several seeds.
+
+    The latter has means and standard deviations over seeds, by metric.
+    """
     latex = to_latex(summaries, leading, intervals)
-    return f"{latex}\n{_seeds_table(summaries, over)}" if over.by_set else latex
-
-
-def _seeds_table(summaries: Sequence[Summary], over: OverSeeds) -> str:
-    """Return configurations by metric, as mean and standard deviation over seeds."""
+    if not over.by_set:
+        return latex
     results = over.results()
     by_name = dict(zip(each(summaries, "name"), summaries, strict=True))
     columns: Columns = [counts("Seeds", [len(result.seeds) for result in results])]
@@ -326,4 +303,4 @@ def _seeds_table(summaries: Sequence[Summary], over: OverSeeds) -> str:
         notes.append(f"bold: {SEEDS_LEAD}")
     names = each(results, "name")
     table = Table(names, columns, "System", notes, labels_of(names, _LABEL))
-    return "% over seeds\n" + as_latex(table)
+    return f"{latex}\n% over seeds\n{as_latex(table)}"

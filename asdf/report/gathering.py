@@ -75,9 +75,7 @@ def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
     'reported' means 'best' for a run without a report.
     """
     files = run.score_files()
-    scored = []
-    for network, sets in files.items():
-        scored += [(network, set_name) for set_name in sets]
+    scored = [(network, set_name) for network, sets in files.items() for set_name in sets]
     if choice == "all":
         return scored
     if choice == "reported":
@@ -215,10 +213,7 @@ class Gathered:
     def systems(self) -> list[str]:
         """All systems by their EER on the last set, lowest first, then those without one."""
         ranked = self.on(self.sets[-1]) if self.sets else []
-        systems: dict[str, None] = {}
-        for measured in (*ranked, *self.measurements):
-            systems[measured.system] = None
-        return list(systems)
+        return list(dict.fromkeys(known.system for known in (*ranked, *self.measurements)))
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -255,11 +250,7 @@ class Gathered:
 
     def networks_of(self, run: int) -> list[str]:
         """Return the networks of the run at index `run` whose results are shown."""
-        networks: dict[str, None] = {}
-        for measured in self.measurements:
-            if measured.run == run:
-                networks[measured.network] = None
-        return list(networks)
+        return list(dict.fromkeys(known.network for known in self.measurements if known.run == run))
 
 
 def ignore_start(name: str) -> None:
@@ -350,8 +341,8 @@ class _Collection:
         Args:
             picked_best: Whether they were picked for this report as the best by validation.
         """
-        for sentence in [*run.changes(), *describe_stale(run.evaluations())]:
-            self.findings.append(ReportFinding(name, "warning", sentence))
+        warnings = [*run.changes(), *describe_stale(run.evaluations())]
+        self.findings += [ReportFinding(name, "warning", sentence) for sentence in warnings]
         if not networks:
             self.add_note(name, "nothing has been scored yet, so there is no result of this run.")
         has_several_networks = len(dict(networks)) > 1
@@ -381,8 +372,7 @@ class _Collection:
                 continue
             if remark := replaced_network(run.score_file(network, set_name)):
                 self.findings.append(ReportFinding(where, "warning", remark))
-            for finding in summary.findings:
-                self.findings.append(ReportFinding(where, finding.level, finding.message))
+            self.findings += [ReportFinding(where, x.level, x.message) for x in summary.findings]
             self.measurements.append(self._measure(index, system, network, summary))
 
     def _measure(self, run: int, system: str, network: str, summary: Summary) -> Measurement:
@@ -414,8 +404,8 @@ def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None
     """Find reasons that prevent comparing the systems on a set, and the leading system."""
     summaries = gathered.summaries_on(set_name)
     lengths = different_lengths(summaries)
-    for finding in different_trials(summaries) + lengths + mixed_scoring(summaries):
-        gathered.findings.append(ReportFinding(set_name, finding.level, finding.message))
+    found = different_trials(summaries) + lengths + mixed_scoring(summaries)
+    gathered.findings.extend(ReportFinding(set_name, x.level, x.message) for x in found)
     gathered.leading[set_name] = {}
     # Systems that were scored on different lengths cannot be ranked.
     if lengths:

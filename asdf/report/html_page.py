@@ -38,7 +38,7 @@ from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import PageTable
 from asdf.tables.panels import Line, Panel
 from asdf.tasks.studies.generalisation import generalisation_table
-from asdf.tasks.studies.left_out import left_out_sections
+from asdf.tasks.studies.left_out import left_out_tables
 from asdf.tasks.studies.seed_results import seed_results_table, seed_sentences, seeds_table
 from asdf.text import and_more
 
@@ -62,7 +62,7 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         title: Title of the page; '' names the runs.
         command: Command that made the page, which is shown on it.
     """
-    left_out = left_out_sections(gathered.left_out)
+    left_out = left_out_tables(gathered.left_out)
     sources = source_sections(gathered.tasks.traced)
     located = localisation_tables(gathered.tasks.located)
     style = read_page_text("style.css")

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.metrics.detection import DetCurve
@@ -62,7 +61,10 @@ def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
         tippett = Tippett.of(curve)
         prefix = f"{name}: " if len(systems) > 1 else ""
         for kind, llrs in zip(_CLASSES, (tippett.bona_fide, tippett.spoof), strict=True):
-            line = Line(_steps(llrs / LN10), len(lines))
+            shares = 100 * np.arange(llrs.size, -1, -1) / llrs.size
+            # At each ratio a step has two points: the share before it and the share after it.
+            xs, ys = np.repeat(llrs / LN10, 2).tolist(), np.repeat(shares, 2)[1:-1].tolist()
+            line = Line(thinned(xs, ys, _MAX_STEPS), len(lines))
             lines.append(line)
             legend[f"{prefix}{kind}"] = line
             ends += line.points[::2]
@@ -80,16 +82,6 @@ def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
     marks = [Upright(0.0, "1 : 1", "uninformative ratio")]
     return Drawn(
         Panel(x_axis, y_axis, _WIDTH, _HEIGHT, "", "tippett", described, lines, marks), legend
-    )
-
-
-def _steps(log10_ratios: Floats) -> list[float]:
-    """Return the falling steps of proportions in %, without invisible detail."""
-    size = log10_ratios.size
-    shares = 100 * np.arange(size, -1, -1) / size
-    # At each ratio a step has two points: the share before it and the share after it.
-    return thinned(
-        np.repeat(log10_ratios, 2).tolist(), np.repeat(shares, 2)[1:-1].tolist(), _MAX_STEPS
     )
 
 
@@ -161,9 +153,8 @@ def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
     """Return the three plots for a page."""
     parts = []
     for name, curve in systems.items():
-        counts = [f"{one.trials:,}" for one in reliability(curve)]
-        prefix = f"{name}: " if len(systems) > 1 else ""
-        parts.append(f"{prefix}{', '.join(counts)}")
+        counts = ", ".join(f"{one.trials:,}" for one in reliability(curve))
+        parts.append(f"{name}: {counts}" if len(systems) > 1 else counts)
     return [
         _figure(
             tippett_panel(systems),
@@ -259,10 +250,8 @@ def _may_be_calibrated(path: Path) -> bool:
     """Return whether a network's file contains a name of calibrations only, without torch."""
     try:
         with zipfile.ZipFile(path) as file:
-            for name in file.namelist():
-                # torch.save writes a zip; all but the tensors is in this pickle.
-                if name.endswith("/data.pkl"):
-                    return _SIGN in file.read(name)
+            # torch.save writes a zip; all but the tensors is in this pickle.
+            pickles = [name for name in file.namelist() if name.endswith("/data.pkl")]
+            return any(_SIGN in file.read(name) for name in pickles[:1])
     except (OSError, zipfile.BadZipFile):
         return False
-    return False

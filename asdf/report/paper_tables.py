@@ -17,7 +17,7 @@ from asdf.metrics.summary import Summary
 from asdf.report.conditions import columns_of, eer_columns, macro_f1_columns, value_heading
 from asdf.report.gathering import Gathered
 from asdf.report.result_tables import set_column, system_columns
-from asdf.report.task_results import Result, TaskResult, TaskResults, sets_of
+from asdf.report.task_results import Result, TaskResult, sets_of
 from asdf.tables.booktabs import PACKAGES, as_latex, bracketed
 from asdf.tables.labels import labels_of
 from asdf.tables.plain_text import BEST, as_lines, as_text
@@ -49,22 +49,6 @@ _MEANS = "EER in per cent: mean and standard deviation over seeds"
 
 def summary_text(summary: Summary) -> str:
     """Return all results of one system on one set, without a final line break."""
-    rows = _metric_rows(summary)
-    # The set may have no name.
-    lines = as_facts(f"{summary.name} on {summary.set}" if summary.set else summary.name, rows)
-    for column in summary.columns:
-        against = _AGAINST[summary.of_column(column)[0].bona_fide]
-        lines += ["", f"  by {column}: {against}"]
-        # Not indented, so that the table fits into 80 characters.
-        if not summary.is_hard:
-            lines += _condition_lines(summary, column)
-        if summary.decisions:
-            lines += ["", *_decision_lines(summary, column)]
-    return "\n".join(lines)
-
-
-def _metric_rows(summary: Summary) -> dict[str, str]:
-    """Return the results on pooled trials, by the names of their rows."""
     result = summary.result
     trials = result.bona_fide + result.spoof
     rows = {
@@ -90,7 +74,17 @@ def _metric_rows(summary: Summary) -> dict[str, str]:
         rows["ASV threshold"] = f"{summary.tandem.asv_threshold:.4f}"
     if summary.cost != ASVSPOOF5:
         rows["costs"] = summary.cost.describe()
-    return rows
+    # The set may have no name.
+    lines = as_facts(f"{summary.name} on {summary.set}" if summary.set else summary.name, rows)
+    for column in summary.columns:
+        against = _AGAINST[summary.of_column(column)[0].bona_fide]
+        lines += ["", f"  by {column}: {against}"]
+        # Not indented, so that the table fits into 80 characters.
+        if not summary.is_hard:
+            lines += _condition_lines(summary, column)
+        if summary.decisions:
+            lines += ["", *_decision_lines(summary, column)]
+    return "\n".join(lines)
 
 
 def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> str:
@@ -122,14 +116,11 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
     conditions = summary.of_column(column)
     results = each(conditions, "result")
     rows = [*results, summary.average(column), summary.result]
-    columns: Columns = []
-    for metric in METRICS:
-        # Only metrics with a mean over conditions; no test says which condition is the best.
-        if hasattr(rows[-2], metric.key):
-            columns.append(replace(metric, marked=False).with_values(each(rows, metric.key)))
+    # Only metrics with a mean over conditions; no test says which condition is the best.
+    shown = [replace(metric, marked=False) for metric in METRICS if hasattr(rows[-2], metric.key)]
+    columns: Columns = [metric.with_values(each(rows, metric.key)) for metric in shown]
     for name, key in (("bona fide", "bona_fide"), ("spoof", "spoof")):
-        numbers = [str(getattr(row, key, "")) for row in rows]
-        columns.append(texts(name, numbers))
+        columns.append(texts(name, [str(getattr(row, key, "")) for row in rows]))
     names = [value_heading(condition.value) for condition in conditions]
     return as_lines(Table([*names, "mean", "pooled"], columns, column))
 
@@ -144,11 +135,10 @@ def _decision_lines(summary: Summary, column: str) -> list[str]:
     if summary.decisions is not None:
         rows["pooled"] = summary.decisions.confusion.values()
     columns: Columns = []
-    for metric in METRICS:
-        if metric.key in _DECISION_NAMES:
-            heading = _DECISION_NAMES[metric.key]
-            shown = rate(metric.key, heading, states_unit=not heading.startswith("F1"))
-            columns.append(shown.with_values(values[metric.key] for values in rows.values()))
+    # In the order of the metrics of all tables.
+    for key, heading in _DECISION_NAMES.items():
+        shown = rate(key, heading, states_unit=not heading.startswith("F1"))
+        columns.append(shown.with_values(values[key] for values in rows.values()))
     return as_lines(Table(list(rows), columns, column))
 
 
@@ -215,7 +205,17 @@ def runs_to_latex(gathered: Gathered) -> str:
     shows sets of corpora not used in training, with averages. Tables of left-out values, source
     tracing and localisation follow.
     """
-    tables = _task_tables(gathered.tasks)
+    tables = []
+    for set_name in sets_of(gathered.tasks.traced):
+        traced = [entry for entry in gathered.tasks.traced if entry.set == set_name]
+        columns = source_columns(each(traced, "result"))
+        tables.append(_task_table(f"source tracing on {set_name}", traced, columns))
+    for set_name in sets_of(gathered.tasks.located):
+        located = [entry for entry in gathered.tasks.located if entry.set == set_name]
+        columns = located_columns(each(located, "result"))
+        origins = dict.fromkeys(each(located, "result.threshold_of"))
+        note = f"F1 and IoU of seconds, at the threshold of {', '.join(origins)}"
+        tables.append(_task_table(f"localisation on {set_name}", located, columns, note))
     if gathered.left_out:
         tables.insert(0, left_out_latex(gathered.left_out))
     # Each fold has its own set: a table by set would have values only on its diagonal.
@@ -237,8 +237,8 @@ def _table_of_sets(gathered: Gathered) -> Table:
     for set_name in gathered.sets:
         pooled = gathered.on(set_name)[0].summary.result
         sizes.append(f"{set_name} {pooled.bona_fide} + {pooled.spoof}")
-        for remark in gathered.set_remarks(set_name):
-            remarks.append(f"double dagger, {set_name}: {remark}")
+        known = gathered.set_remarks(set_name)
+        remarks += [f"double dagger, {set_name}: {remark}" for remark in known]
     scored = f"scored: {'; '.join(lengths)}"
     notes = [scored, f"bona fide + spoof trials: {'; '.join(sizes)}", *remarks]
     if not over.has_groups:
@@ -258,31 +258,12 @@ def _table_of_sets(gathered: Gathered) -> Table:
     if any(over.is_leading(results[0]) for results in over.by_set.values() if results):
         notes.append(f"bold: {SEEDS_LEAD}")
     for set_name in gathered.sets:
-        intervals = []
-        for result in over.by_set[set_name]:
-            if result.eer.interval is not None:
-                shown = RATE.format_bounds(result.eer.interval, "--")
-                intervals.append(f"{result.name} {shown}")
-        if intervals:
-            notes.append(f"95 % intervals of the means on {set_name}: {'; '.join(intervals)}")
+        bounds = [(known.name, known.eer.interval) for known in over.by_set[set_name]]
+        drawn = [f"{name} {RATE.format_bounds(known, '--')}" for name, known in bounds if known]
+        if drawn:
+            notes.append(f"95 % intervals of the means on {set_name}: {'; '.join(drawn)}")
     notes += seed_sentences(over)
     return Table(names, columns, "System", notes, labels_of(names, _LABEL))
-
-
-def _task_tables(results: TaskResults) -> list[str]:
-    """Return a table per task and set; [] if nothing was measured."""
-    tables = []
-    for set_name in sets_of(results.traced):
-        traced = [entry for entry in results.traced if entry.set == set_name]
-        columns = source_columns(each(traced, "result"))
-        tables.append(_task_table(f"source tracing on {set_name}", traced, columns))
-    for set_name in sets_of(results.located):
-        located = [entry for entry in results.located if entry.set == set_name]
-        columns = located_columns(each(located, "result"))
-        origins = dict.fromkeys(entry.result.threshold_of for entry in located)
-        note = f"F1 and IoU of seconds, at the threshold of {', '.join(origins)}"
-        tables.append(_task_table(f"localisation on {set_name}", located, columns, note))
-    return tables
 
 
 def _task_table(

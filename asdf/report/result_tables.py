@@ -96,15 +96,15 @@ def overview(gathered: Gathered) -> PageTable | None:
     """Return the EER of every system on every set; None if nothing was measured."""
     if not gathered.measurements:
         return None
-    networks = []
-    for system in gathered.systems:
-        of_system = [known.network for known in gathered.measurements if known.system == system]
-        networks.append(", ".join(dict.fromkeys(of_system)))
-    order = ""
+    networks: dict[str, dict[str, None]] = {system: {} for system in gathered.systems}
+    for known in gathered.measurements:
+        networks[known.system][known.network] = None
+    caption = "EER in % on each set, with its 95 % interval"
     if len(gathered.systems) > 1 and len(gathered.sets) > 1:
-        order = f", sorted by {gathered.sets[-1]}"
-    table = _system_table(gathered, gathered.systems, networks, system_columns(gathered))
-    return as_page(table, f"EER in % on each set, with its 95 % interval{order}", "overview")
+        caption += f", sorted by {gathered.sets[-1]}"
+    named = list(map(", ".join, networks.values()))
+    table = _system_table(gathered, gathered.systems, named, system_columns(gathered))
+    return as_page(table, caption, "overview")
 
 
 def _system_table(
@@ -167,9 +167,8 @@ def result_table(gathered: Gathered, set_name: str) -> PageTable:
 def det_table(gathered: Gathered, set_name: str) -> PageTable:
     """Return the DET curves as numbers: miss rates at the false alarm rates of the ticks."""
     measured = gathered.on(set_name)
-    columns: Columns = []
-    for index, tick in enumerate(DET_TICKS):
-        columns.append(rate(f"{tick:g} %").with_values(known.misses[index] for known in measured))
+    by_tick = zip(DET_TICKS, zip(*each(measured, "misses"), strict=True), strict=True)
+    columns = [rate(f"{tick:g} %").with_values(misses) for tick, misses in by_tick]
     names = each(measured, "system")
     labels = [gathered.labels[name] for name in names]
     caption = f"Miss rate in % on {set_name} where at most so many of the spoofs are accepted"
@@ -237,16 +236,11 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
             why_not=f"they are over {known.trials.bona_fide:,} bona fide and "
             f"{known.trials.spoof:,} spoof trials, and what was measured here is over others"
         )
-    lengths = dict.fromkeys(system.summary.scored.length for system in measured)
-    alike: list[Reference] = []
-    for length in lengths:
-        alike += of_the_same_length(known, length)
-    shown: list[Reference] = []
-    left_out: list[Reference] = []
-    for reference in known.results:
-        group = shown if reference in alike else left_out
-        group.append(reference)
-    other_lengths = "; ".join(dict.fromkeys(described(other.scored) for other in left_out))
+    lengths = dict.fromkeys(each(measured, "summary.scored.length"))
+    alike = set().union(*(of_the_same_length(known, length) for length in lengths))
+    shown = [reference for reference in known.results if reference in alike]
+    left_out = [reference for reference in known.results if reference not in alike]
+    other_lengths = "; ".join(dict.fromkeys(map(described, each(left_out, "scored"))))
     if not shown:
         measured_lengths = "; ".join(map(described, lengths))
         return Literature(
@@ -260,15 +254,13 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
 
 
 def _published_table(known: KnownSet, references: Sequence[Reference]) -> PageTable:
-    costs = []
-    for reference in references:
-        cost = reference.min_tdcf
-        # With the digits of its paper, which differ from paper to paper.
-        costs.append(Value(cost, text=None if cost is None else f"{cost:g}"))
+    known_costs = each(references, "min_tdcf")
+    # With the digits of its paper, which differ from paper to paper.
+    costs = [Value(cost, text=None if cost is None else f"{cost:g}") for cost in known_costs]
     columns: Columns = [
         Column("eer", "EER %", paper_digits=2).with_values(each(references, "eer")),
         (Column("min_tdcf", "min t-DCF"), costs),
-        texts("Scored", [described(known.scored) for known in references]),
+        texts("Scored", list(map(described, each(references, "scored")))),
         texts("Source", each(references, "paper")),
         texts("Remark", each(references, "note")),
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from asdf.report.courses import Record, is_finite_number
@@ -51,12 +52,10 @@ def counts_of(gathered: Gathered) -> str:
     """Return the number of trials of each set: 'dev 40 + 60 trials (bona fide + spoof)'."""
     parts = []
     for set_name in gathered.sets:
-        sizes = set()
-        for measured in gathered.on(set_name):
-            result = measured.summary.result
-            sizes.add((result.bona_fide, result.spoof))
+        results = each(gathered.on(set_name), "summary.result")
+        sizes = sorted({(result.bona_fide, result.spoof) for result in results})
         # A finding also states that systems were scored on different trials.
-        texts = " or ".join(f"{bona_fide:,} + {spoof:,}" for bona_fide, spoof in sorted(sizes))
+        texts = " or ".join(f"{bona_fide:,} + {spoof:,}" for bona_fide, spoof in sizes)
         parts.append(f"{set_name} {texts}")
     if not parts:
         return ""
@@ -79,10 +78,8 @@ def run_environments(gathered: Gathered) -> list[dict[str, Any]]:
 def _read_start(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the environment of one start; '' for entries that were not recorded."""
     # A package whose version is null was not installed.
-    versions = [f"Python {_text(record.get('python'))}"]
-    for package, version in _mapping(record.get("versions")).items():
-        if version:
-            versions.append(f"{package} {version}")
+    packages = _mapping(record.get("versions")).items()
+    versions = [f"{package} {version}" for package, version in packages if version]
     variables = _mapping(record.get("environment"))
     hosts = [_text(record.get("host")), _text(record.get("platform"))]
     return {
@@ -91,7 +88,7 @@ def _read_start(record: Mapping[str, Any]) -> dict[str, Any]:
         "folder": _text(record.get("working_directory")),
         "commit": _commit(record),
         "changed_files": ", ".join(map(str.strip, _changed_files(record))),
-        "versions": ", ".join(versions),
+        "versions": ", ".join([f"Python {_text(record.get('python'))}", *versions]),
         "host": " · ".join(filter(None, hosts)),
         "devices": _texts(record.get("devices")),
         "variables": " ".join(f"{name}={value}" for name, value in variables.items()),
@@ -138,15 +135,14 @@ def settings_of_runs(gathered: Gathered) -> list[dict[str, Any]]:
     """Return the settings of each run: the changed ones, and those at their default."""
     runs = []
     for name, run in zip(gathered.names, gathered.runs, strict=True):
-        changed: list[dict[str, Any]] = []
-        defaults: list[dict[str, Any]] = []
+        groups: dict[str, list[dict[str, Any]]] = {"changed": [], "defaults": []}
         for key, setting in run.settings().items():
             is_default = setting.source.partition(",")[0] == "default"
             # The parts of a source are not broken.
             shown = {"text": setting.text, "source_parts": setting.source.split(" ")}
-            group = defaults if is_default else changed
+            group = groups["defaults" if is_default else "changed"]
             group.append({"name_parts": _name_parts(key), **shown})
-        runs.append({"name": name, "changed": changed, "defaults": defaults})
+        runs.append({"name": name, **groups})
     return runs
 
 
@@ -156,7 +152,7 @@ def setting_differences(gathered: Gathered) -> dict[str, Any] | None:
         return None
     by_run = list(map(RunFolder.settings, gathered.runs))
     rows = []
-    for name in dict.fromkeys(name for settings in by_run for name in settings):
+    for name in dict.fromkeys(chain.from_iterable(by_run)):
         # None stands for a run of a version that does not have the setting.
         row = [settings.get(name) for settings in by_run]
         # A missing setting differs from every value, including None.
@@ -179,9 +175,10 @@ def training_section(gathered: Gathered) -> dict[str, Any] | None:
     groups: dict[str, list[str]] = {}
     for name, training in zip(gathered.names, records, strict=True):
         groups.setdefault(_describe_end(training), []).append(name)
-    ends = []
-    for reason, names in groups.items():
-        ends.append({"reason": reason, "names": names, "is_folded": len(names) > _FEW_RUNS})
+    ends = [
+        {"reason": reason, "names": names, "is_folded": len(names) > _FEW_RUNS}
+        for reason, names in groups.items()
+    ]
     evaluations = _evaluations_table(gathered, records)
     return {"ends": ends, "plot": training_figure(gathered), "evaluations": evaluations}
 
@@ -223,21 +220,19 @@ def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) 
 def _result_columns(evaluations: Sequence[Evaluation]) -> Columns:
     """Return EERs, values of other selection metrics, and losses, by set."""
     columns: Columns = []
-    for set_name in dict.fromkeys(name for known in evaluations for name in known.eers):
+    for set_name in dict.fromkeys(chain.from_iterable(each(evaluations, "eers"))):
         values = []
         for known in evaluations:
             is_stale = set_name in known.stale
             remark = ", of recordings that were replaced since" if is_stale else ""
             values.append(_value(known.eers.get(set_name), remark))
         columns.append((rate("eer", f"{set_name} EER", states_unit=True), values))
-    others: dict[tuple[str, str], None] = {}
-    for known in evaluations:
-        if known.chosen_by is not None:
-            others |= {(known.metric, set_name): None for set_name in known.chosen_by.values}
+    chosen = [known for known in evaluations if known.chosen_by is not None]
+    others = {(known.metric, name): None for known in chosen for name in known.values(known.metric)}
     for metric, set_name in others:
         values = [_value(known.values(metric).get(set_name)) for known in evaluations]
         columns.append((Column(metric, f"{set_name} {metric}"), values))
-    for set_name in dict.fromkeys(name for known in evaluations for name in known.losses):
+    for set_name in dict.fromkeys(chain.from_iterable(each(evaluations, "losses"))):
         values = [_value(known.losses.get(set_name)) for known in evaluations]
         columns.append((Column("loss", f"{set_name} loss"), values))
     precisions = each(evaluations, "scoring_precision")

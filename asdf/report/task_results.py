@@ -9,7 +9,7 @@ accuracy, or by range EER.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -74,37 +74,46 @@ class TaskResults:
             networks: Networks to show; None: all networks of the last report.
         """
         layout = run.layout
-        traced = self._read(name, layout.sources_json, "system", source_result)
-        located = self._read(name, layout.localisation_json, "network", located_result)
-        # A network whose scores were removed has no result.
-        files = [run.score_file(entry.network, entry.set) for entry in traced]
-        pairs = zip(traced, files, strict=True)
-        traced = [entry for entry, file in pairs if sources_file(file).exists()]
-        frames = [run.layout.frames_file(NetworkName(e.network), e.set) for e in located]
-        located = [entry for entry, file in zip(located, frames, strict=True) if file.exists()]
+
+        def frames(network: str, set_name: str) -> Path:
+            return layout.frames_file(NetworkName(network), set_name)
+
+        def sources(network: str, set_name: str) -> Path:
+            return sources_file(run.score_file(network, set_name))
+
+        traced = self._read(name, layout.sources_json, "system", source_result, sources)
+        located = self._read(name, layout.localisation_json, "network", located_result, frames)
         if networks is not None:
             traced = [entry for entry in traced if entry.network in networks]
             located = [entry for entry in located if entry.network in networks]
-        shown = {entry.network for entry in traced} | {entry.network for entry in located}
         # As in the tables of detection, several networks of a run need their own names.
-        is_system = len(shown) < 2 and len(networks or ()) < 2
-        self.traced += [_named(entry, name, is_system) for entry in traced]
-        self.located += [_named(entry, name, is_system) for entry in located]
+        shown = {*each(traced, "network"), *each(located, "network")}
+        if len(shown) < 2 and len(networks or ()) < 2:
+            self.traced += [replace(entry, system=name) for entry in traced]
+            self.located += [replace(entry, system=name) for entry in located]
+        else:
+            self.traced += [replace(entry, system=f"{name} {entry.network}") for entry in traced]
+            self.located += [replace(entry, system=f"{name} {entry.network}") for entry in located]
 
     def _read(
-        self, name: str, path: Path, key: str, reader: Callable[[Mapping[str, Any]], Result]
+        self,
+        name: str,
+        path: Path,
+        key: str,
+        reader: Callable[[Mapping[str, Any]], Result],
+        scores: Callable[[str, str], Path],
     ) -> list[TaskResult[Result]]:
+        """Return the results of the networks whose `scores` were not removed."""
         results = []
         try:
             for record in read_records(path):
-                network = str(record[key])
-                result = TaskResult(network, network, str(record["set"]), reader(record))
-                results.append(result)
-            return results
+                network, set_name = str(record[key]), str(record["set"])
+                results.append(TaskResult(network, network, set_name, reader(record)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             message = f"{path.name} is damaged ({error!r}): run stage 3 again."
             self.findings.append(ReportFinding(name, "error", message))
             return []
+        return [entry for entry in results if scores(entry.network, entry.set).exists()]
 
 
 def sets_of(results: Sequence[TaskResult[Result]]) -> list[str]:
@@ -121,11 +130,6 @@ def has_sources_alone(run: RunFolder, network: str, set_name: str) -> bool:
     if not sources_file(run.score_file(network, set_name)).exists():
         return False
     return bool(missing_class(run.scores(network, set_name).labels))
-
-
-def _named(entry: TaskResult[Result], name: str, is_system: bool) -> TaskResult[Result]:
-    system = name if is_system else f"{name} {entry.network}"
-    return TaskResult(system, entry.network, entry.set, entry.result)
 
 
 @dataclass(frozen=True)
@@ -151,12 +155,25 @@ def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSe
     for number, set_name in enumerate(sets_of(traced)):
         on_set = [entry for entry in traced if entry.set == set_name]
         on_set.sort(key=lambda entry: -entry.result.closed["accuracy"])
-        confusions = []
-        for index, entry in enumerate(on_set[:_MAX_PICTURES]):
-            # The ids of several matrices on one page must differ.
-            confusions.append(_confusion(entry, f"confusion-{number}-{index}-"))
+        # The ids of several matrices on one page must differ.
+        numbered = enumerate(on_set[:_MAX_PICTURES])
+        confusions = [_confusion(entry, f"confusion-{number}-{i}-") for i, entry in numbered]
+        results = each(on_set, "result")
+        columns: Columns = [
+            texts("Column", each(results, "column")),
+            counts("Classes", [len(result.classes) for result in results]),
+            counts("Known", each(results, "known")),
+            counts("Unknown", each(results, "unknown")),
+            *source_columns(results),
+        ]
+        if any(result.open for result in results):
+            rejected = [result.open.rejection if result.open else ABSENT for result in results]
+            columns.append(texts("Rejected by", rejected))
+        caption = f"Sources on {set_name}"
+        if any(result.intervals for result in results):
+            caption += ", with 95 % intervals over trials"
+        table = as_page(_table(on_set, labels, columns), caption, "metrics")
         left_out = len(on_set) - len(confusions)
-        table = _sources_table(set_name, on_set, labels)
         sections.append(SourceSection(set_name, table, confusions, left_out))
     return sections
 
@@ -197,26 +214,6 @@ def _table(
     systems = each(on_set, "system")
     networks = texts("Network", each(on_set, "network"))
     return Table(systems, [networks, *columns], "System", labels=[labels[name] for name in systems])
-
-
-def _sources_table(
-    set_name: str, on_set: Sequence[TaskResult[SourceResult]], labels: Mapping[str, str]
-) -> PageTable:
-    results = each(on_set, "result")
-    columns: Columns = [
-        texts("Column", each(results, "column")),
-        counts("Classes", [len(result.classes) for result in results]),
-        counts("Known", each(results, "known")),
-        counts("Unknown", each(results, "unknown")),
-        *source_columns(results),
-    ]
-    if any(result.open for result in results):
-        rejected = [result.open.rejection if result.open else ABSENT for result in results]
-        columns.append(texts("Rejected by", rejected))
-    caption = f"Sources on {set_name}"
-    if any(result.intervals for result in results):
-        caption += ", with 95 % intervals over trials"
-    return as_page(_table(on_set, labels, columns), caption, "metrics")
 
 
 def _confusion(entry: TaskResult[SourceResult], prefix: str) -> dict[str, Any]:

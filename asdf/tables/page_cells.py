@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from asdf.tables.table import Column, Table, Value
 
@@ -71,16 +72,13 @@ class PageTable:
     head: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
     css: str = ""
+    notes: Sequence[str] = ()
 
     @cached_property
     def number_columns(self) -> frozenset[int]:
         """The columns with a number in any row; all their cells are right-aligned."""
-        columns: set[int] = set()
-        for row in self.rows:
-            for index, cell in enumerate(row):
-                if cell.is_number:
-                    columns.add(index)
-        return frozenset(columns)
+        cells = chain.from_iterable(map(enumerate, self.rows))
+        return frozenset(index for index, cell in cells if cell.is_number)
 
 
 def name_cell(name: str, label: str) -> Cell:
@@ -91,16 +89,13 @@ def name_cell(name: str, label: str) -> Cell:
 
 def as_page(table: Table, caption: str, css: str = "") -> PageTable:
     """Return a table for the page: numbers rounded as in papers, intervals below values."""
-    head = [Cell(table.row_heading)]
-    for column, _ in table.columns:
-        head.append(name_cell(column.whole_name or column.heading, column.heading))
+    columns = [column for column, _ in table.columns]
+    names = [name_cell(column.whole_name or column.heading, column.heading) for column in columns]
     rows = []
-    for index, name in enumerate(table.rows):
-        label = table.labels[index] if table.labels else name
-        row = [name_cell(name, label)]
-        row += [_value_cell(column, values[index]) for column, values in table.columns]
-        rows.append(row)
-    return PageTable(caption, head, rows, css)
+    for index, (name, label) in enumerate(zip(table.rows, table.labels or table.rows, strict=True)):
+        cells = [_value_cell(column, values[index]) for column, values in table.columns]
+        rows.append([name_cell(name, label), *cells])
+    return PageTable(caption, [Cell(table.row_heading), *names], rows, css, table.notes)
 
 
 def _value_cell(column: Column, value: Value) -> Cell:

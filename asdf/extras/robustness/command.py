@@ -140,10 +140,11 @@ def main(arguments: list[str]) -> int:
         keeps_audio=args.keep_audio,
         say=lambda sentence: show(sentence, sys.stderr),
     )
-    made_by = {"ASDF": VERSION}
-    made_by["command"] = f"asdf-antispoofing robustness {shlex.join(arguments)}"
-    for rival in rivals:
-        made_by[f"SHA-256 of {rival.name}"] = rival.digest
+    made_by = {
+        "ASDF": VERSION,
+        "command": f"asdf-antispoofing robustness {shlex.join(arguments)}",
+        **{f"SHA-256 of {rival.name}": rival.digest for rival in rivals},
+    }
     # Two studies at once would remove each other's copies.
     locks = args.output / ".progress"
     with lock_work(locks, args.output):
@@ -225,11 +226,9 @@ def _catalogue() -> str:
     # Two names, so that babble, which needs another recording, counts as available.
     nothing = Material(speech=("one", "another"))
     rows: list[Sequence[str]] = [("family", "degradation", "grades", "unit", "")]
-    missing = []
     for name, row in DEGRADATIONS.items():
         grades = " ".join(f"{grade:g}" for grade in row.grades)
         rows.append((row.family, name, grades or "-", row.unit, row.words))
-        if reason := row.missing(nothing):
-            missing.append(f"  {name}: {reason}")
-    missing += [f"  {name}: {reason}" for name, reason in NOT_HERE.items()]
-    return "\n".join([*aligned(rows), "", "not available here:", *missing])
+    missing = {name: row.missing(nothing) for name, row in DEGRADATIONS.items()} | NOT_HERE
+    reasons = [f"  {name}: {reason}" for name, reason in missing.items() if reason]
+    return "\n".join([*aligned(rows), "", "not available here:", *reasons])

@@ -151,7 +151,9 @@ def measure_network(
     measured = []
     for condition, degraded in scores.items():
         means = _Means.of(degraded, judging, drawing)
-        values = _values(degraded, means, judging, drawing)
+        values = _values(degraded, judging, drawing)
+        if judging.has_llrs:
+            values["cllr"] = means.cllr()
         changes: dict[str, Interval] = {}
         if condition != CLEAN:
             changes = _tested(clean, degraded, drawing) | means.differences(clean_means)
@@ -169,8 +171,8 @@ def compare_networks(
     """
     compared = []
     for first, second in combinations(scores, 2):
-        for condition in scores[first]:
-            tested = _tested(scores[first][condition], scores[second][condition], drawing)
+        for condition, of_first in scores[first].items():
+            tested = _tested(of_first, scores[second][condition], drawing)
             compared.append(Compared(first, second, condition, tested, {}))
     return _corrected(compared)
 
@@ -190,22 +192,18 @@ def _corrected(rows: Sequence[Row]) -> list[Row]:
         of_metrics[metric] = iter(holm([p_value for p_value in raw if p_value is not None]))
     corrected = []
     for row in rows:
-        if row.changes:
-            p_values = {metric: next(adjusted) for metric, adjusted in of_metrics.items()}
-            row = replace(row, p_values=p_values)
-        corrected.append(row)
+        metrics = of_metrics if row.changes else {}
+        p_values = {metric: next(adjusted) for metric, adjusted in metrics.items()}
+        corrected.append(replace(row, p_values=p_values))
     return corrected
 
 
-def _values(
-    scores: Scores, means: _Means, judging: Judging, drawing: Drawing
-) -> dict[str, Interval]:
+def _values(scores: Scores, judging: Judging, drawing: Drawing) -> dict[str, Interval]:
+    """Return EER, minDCF, and the error rates at the threshold."""
     drawn = confidence_intervals(
         scores, speakers=drawing.speakers, replicates=drawing.replicates, seed=drawing.seed
     )
     values = {"eer": drawn.eer, "min_dcf": drawn.min_dcf}
-    if judging.has_llrs:
-        values["cllr"] = means.cllr()
     decisions = decide(
         scores,
         Threshold(judging.threshold, judging.source),
@@ -278,16 +276,15 @@ class _Means:
 
     def differences(self, clean: _Means) -> dict[str, Interval]:
         """Return the differences to clean speech of Cllr, miss and false alarm rate."""
-        differences = {}
-        for metric, class_index in (("miss", 0), ("false_alarm", 1)):
-            measured = [clean.measured[1, class_index], self.measured[1, class_index]]
-            drawn = [clean.drawn[1, class_index], self.drawn[1, class_index]]
-            differences[metric] = self._difference(measured, drawn)
+        both = (clean, self)
+        pairs: dict[str, list[tuple[float, Floats]]] = {}
+        for metric, of in (("miss", 0), ("false_alarm", 1)):
+            pairs[metric] = [(means.measured[1, of], means.drawn[1, of]) for means in both]
         if self.has_llrs:
-            measured = [clean.measured[0].mean(), self.measured[0].mean()]
-            drawn = [clean.drawn[0].mean(axis=0), self.drawn[0].mean(axis=0)]
-            differences["cllr"] = self._difference(measured, drawn)
+            costs = [(means.measured[0].mean(), means.drawn[0].mean(axis=0)) for means in both]
+            pairs["cllr"] = costs
+        differences = {}
+        for metric, known in pairs.items():
+            measured, drawn = map(np.stack, zip(*known, strict=True))
+            differences[metric] = difference_interval(measured, drawn, groups=self.groups)
         return differences
-
-    def _difference(self, measured: Sequence[float], drawn: Sequence[Floats]) -> Interval:
-        return difference_interval(np.array(measured), np.stack(drawn), groups=self.groups)

@@ -51,10 +51,17 @@ def make_folds(
     Raises:
         AsdfError: a class is missing if one of the folds is left out, for example with one speaker.
     """
-    groups = _groups(ids, labels, speakers, seed)
+    by_name: dict[str, _Group] = {}
+    for trial, name in enumerate(ids if speakers is None else speakers):
+        if name not in by_name:
+            # File names may hold bytes that are not UTF-8.
+            text = f"{seed} {name}".encode("utf-8", "surrogateescape")
+            by_name[name] = _Group([], np.zeros(2), hashlib.sha256(text).digest())
+        by_name[name].trials.append(trial)
+        by_name[name].counts[labels[trial]] += 1
+    groups = sorted(by_name.values(), key=lambda group: (-len(group.trials), group.digest))
     # With fewer groups than folds, each group is a fold.
     count = min(count, len(groups))
-    groups.sort(key=lambda group: (-len(group.trials), group.digest))
     totals = np.sum([group.counts for group in groups], axis=0)  # spoof, bona fide
     loads = np.zeros((count, 2))  # share of each class by fold
     folds = np.zeros(len(ids), np.int64)
@@ -74,22 +81,6 @@ def make_folds(
                 f"trial is {missing}. Take a larger set, or fewer folds."
             )
     return folds
-
-
-def _groups(
-    ids: Sequence[str], labels: Labels, speakers: Sequence[str] | None, seed: int
-) -> list[_Group]:
-    names = ids if speakers is None else speakers
-    groups: dict[str, _Group] = {}
-    for trial, name in enumerate(names):
-        if name not in groups:
-            # File names may hold bytes that are not UTF-8.
-            text = f"{seed} {name}".encode("utf-8", "surrogateescape")
-            groups[name] = _Group([], np.zeros(2), hashlib.sha256(text).digest())
-        group = groups[name]
-        group.trials.append(trial)
-        group.counts[labels[trial]] += 1
-    return list(groups.values())
 
 
 Fit = Callable[[Floats, Labels], Callable[[Floats], Floats]]

@@ -136,31 +136,23 @@ def _locate(
         duration_s = recording.duration_s
         if duration_s is None:
             # Text with a score per line states no duration.
-            whole_frames_s = len(recording.scores) * recording.hop_s
             stated = reference.durations_s.get(reference.trials.ids[index])
-            duration_s = stated or whole_frames_s
+            duration_s = stated or len(recording.scores) * recording.hop_s
         spoofed = spoofed_parts(reference.trials, index)
         recordings.append(LocatedRecording(recording.scores, recording.hop_s, spoofed, duration_s))
-    ids = reference.trials.ids
-    unscored = [ids[index] for index in range(len(ids)) if index not in scored]
-    frames_path, reference_path = paths
-    if unknown:
-        _report_others(unknown, frames_path, reference_path, ignore_others)
-    if unscored:
-        _report_others(unscored, reference_path, frames_path, ignore_others)
+    unscored = [name for index, name in enumerate(reference.trials.ids) if index not in scored]
+    # Recordings that are in only one of the files.
+    for names, (has, lacks) in ((unknown, paths), (unscored, paths[::-1])):
+        if names:
+            shown = quoted_and_more(names, _SHOWN)
+            what = f"{has} has {len(names):,} recordings that are not in {lacks}: {shown}."
+            if not ignore_others:
+                raise AsdfError(
+                    f"{what} Check that both files are for the same set, or ignore these "
+                    "recordings with --ignore-others."
+                )
+            show_error(f"ignored: {what}")
     return recordings, speakers if all(speakers) else None
-
-
-def _report_others(names: list[str], has: Path, lacks: Path, ignore_others: bool) -> None:
-    """Report recordings that are in only one of the files; an error unless they are ignored."""
-    shown = quoted_and_more(names, _SHOWN)
-    what = f"{has} has {len(names):,} recordings that are not in {lacks}: {shown}."
-    if not ignore_others:
-        raise AsdfError(
-            f"{what} Check that both files are for the same set, or ignore these recordings with "
-            "--ignore-others."
-        )
-    show_error(f"ignored: {what}")
 
 
 def _entry(result: Localisation, intervals: LocalisationIntervals | None) -> dict[str, Any]:
@@ -185,16 +177,16 @@ def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
     eers = [result.range_eer.rate, *(point.eer for point in points)]
     thresholds = [result.threshold, *(point.threshold for point in points)]
     agreements = [result.agreement, *(point.agreement for point in points)]
+    metrics = [Column(name.lower(), name) for name in ("F1", "IoU", "precision", "recall")]
+    bona_fide = [f"{result.bona_fide_s:.1f} s", *(f"{point.bona_fide:,}" for point in points)]
+    spoof = [f"{result.spoof_s:.1f} s", *(f"{point.spoof:,}" for point in points)]
     columns: Columns = [
         rate("eer", "EER", 4, states_unit=True).with_values(eers),
         texts("threshold", [f"{threshold:.6g}" for threshold in thresholds]),
+        *(metric.with_values(each(agreements, metric.key)) for metric in metrics),
+        texts("bona fide", bona_fide),
+        texts("spoof", spoof),
     ]
-    for metric in ("F1", "IoU", "precision", "recall"):
-        columns.append(Column(metric, metric).with_values(each(agreements, metric.lower())))
-    counted = [f"{point.bona_fide:,}" for point in points]
-    columns.append(texts("bona fide", [f"{result.bona_fide_s:.1f} s", *counted]))
-    counted = [f"{point.spoof:,}" for point in points]
-    columns.append(texts("spoof", [f"{result.spoof_s:.1f} s", *counted]))
     names = ["any (range)", *(f"{point.hop_s:g} s" for point in points)]
     return [
         f"{name}: {result.recordings:,} recordings",

@@ -189,21 +189,18 @@ def localisation(
     """
     stretches = pooled_stretches(recordings)
     eer_here = range_eer(stretches)
-    resolutions = resolutions or sorted({recording.hop_s for recording in recordings})
-    finest_s = max(recording.hop_s for recording in recordings)
-    stated: list[float | None]
-    if isinstance(threshold, Sequence):
-        stated = list(threshold)
-        first = threshold[0]
-    elif threshold is not None:
-        stated = [threshold] * len(resolutions)
-        first = threshold
-    else:
+    hops = {recording.hop_s for recording in recordings}
+    resolutions = resolutions or sorted(hops)
+    stated: Sequence[float | None]
+    if threshold is None:
         first = _just_above(eer_here.threshold)
-        stated = [None if hop_s > finest_s + _MAX_GAP_S else first for hop_s in resolutions]
-    points = []
-    for hop_s, own in zip(resolutions, stated, strict=True):
-        points.append(_point_result(recordings, hop_s, own))
+        stated = [None if hop_s > max(hops) + _MAX_GAP_S else first for hop_s in resolutions]
+    elif isinstance(threshold, Sequence):
+        stated, first = threshold, threshold[0]
+    else:
+        stated, first = [threshold] * len(resolutions), threshold
+    pairs = zip(resolutions, stated, strict=True)
+    points = [_point_result(recordings, hop_s, own) for hop_s, own in pairs]
     is_bona_fide = stretches.is_bona_fide
     return Localisation(
         recordings=len(recordings),
@@ -222,10 +219,8 @@ def pooled_stretches(recordings: Sequence[LocatedRecording]) -> Stretches:
     Raises:
         AsdfError: no recording has a frame.
     """
-    parts = []
-    for index, recording in enumerate(recordings):
-        if len(recording.scores):
-            parts.append(_stretches_of(recording, index))
+    known = [(index, one) for index, one in enumerate(recordings) if len(one.scores)]
+    parts = [_stretches_of(recording, index) for index, recording in known]
     if not parts:
         raise AsdfError("there are no frames with scores. Is the file of frame scores complete?")
     return Stretches(*map(np.concatenate, zip(*parts, strict=True)))
@@ -328,9 +323,14 @@ def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, Label
 
 
 def _agreement(scores: Floats, is_bona_fide: Flags, weights: Floats, threshold: float) -> Agreement:
-    is_marked = scores < threshold
-    kinds = (is_marked & ~is_bona_fide, is_marked & is_bona_fide, ~is_marked & ~is_bona_fide)
+    kinds = _kinds(scores, is_bona_fide, threshold)
     return Agreement(*(float(weights[chosen].sum()) for chosen in kinds))
+
+
+def _kinds(scores: Floats, is_bona_fide: Flags, threshold: float) -> tuple[Flags, Flags, Flags]:
+    """Return which scores are hits, false alarms and misses."""
+    is_marked = scores < threshold
+    return is_marked & ~is_bona_fide, is_marked & is_bona_fide, ~is_marked & ~is_bona_fide
 
 
 def _share(part: float, whole: float) -> float:
@@ -370,10 +370,17 @@ def localisation_intervals(
     Raises:
         AsdfError: there are too few spoofed, or too few bona fide, recordings or speakers.
     """
-    group_of = _groups(stretches, speakers)
+    values = stretches.recording
+    if speakers is not None:
+        values = np.unique(np.asarray(speakers), return_inverse=True)[1][values]
+    # Numbered again, because a recording without frames has no stretch and cannot be drawn.
+    group_of = np.unique(values, return_inverse=True)[1]
     count = int(group_of.max()) + 1
     curve = _SortedStretches(stretches, group_of)
-    hits = _sums_at(stretches, group_of, threshold)
+    # Seconds of hits, false alarms and misses of each group, (groups, 3).
+    kinds = _kinds(stretches.scores, stretches.is_bona_fide, threshold)
+    sums = [np.bincount(group_of, weights=stretches.seconds * chosen) for chosen in kinds]
+    hits = np.stack(sums, axis=1)
     rng = np.random.default_rng(seed)
     rates = []
     agreements = []
@@ -403,15 +410,6 @@ def localisation_intervals(
     )
 
 
-def _groups(stretches: Stretches, speakers: Sequence[str] | None) -> Indices:
-    """Return the index of the recording or speaker of each stretch."""
-    values = stretches.recording
-    if speakers is not None:
-        values = np.unique(np.asarray(speakers), return_inverse=True)[1][values]
-    # Numbered again, because a recording without frames has no stretch and cannot be drawn.
-    return np.unique(values, return_inverse=True)[1]
-
-
 class _SortedStretches:
     """Stretches sorted by score, for the EERs of any number of replicates."""
 
@@ -438,15 +436,6 @@ class _SortedStretches:
         far = np.append(1.0, 1 - rejected[self._last] / rejected[-1])
         best = int(np.argmin(np.abs(frr - far)))
         return float((frr[best] + far[best]) / 2)
-
-
-def _sums_at(stretches: Stretches, group_of: Indices, threshold: float) -> Floats:
-    """Return the seconds of hits, false alarms and misses of each group, (groups, 3)."""
-    is_marked = stretches.scores < threshold
-    is_spoof = ~stretches.is_bona_fide
-    kinds = (is_marked & is_spoof, is_marked & ~is_spoof, ~is_marked & is_spoof)
-    sums = [np.bincount(group_of, weights=stretches.seconds * chosen) for chosen in kinds]
-    return np.stack(sums, axis=1)
 
 
 def _shares(part: Floats, whole: Floats) -> Floats:
@@ -507,11 +496,13 @@ def located_text(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the records of a run as a table of aligned text."""
     results = list(map(located_result, records))
     columns: Columns = [texts("set", [str(entry["set"]) for entry in records], is_left=True)]
-    for key, name in (("range_eer", "range EER"), ("point_eer", "point EER")):
-        finer = rate(key, name, 3, states_unit=True)
-        columns.append(finer.with_values(each(results, key)))
-    for key, name in (("f1", "F1"), ("iou", "IoU")):
-        columns.append(Column(key, name).with_values(each(results, key)))
+    for column in (
+        rate("range_eer", "range EER", 3, states_unit=True),
+        rate("point_eer", "point EER", 3, states_unit=True),
+        Column("f1", "F1"),
+        Column("iou", "IoU"),
+    ):
+        columns.append(column.with_values(each(results, column.key)))
     columns.append(texts("threshold of", each(results, "threshold_of"), is_left=True))
     networks = [str(entry["network"]) for entry in records]
     return "\n".join(as_lines(Table(networks, columns, "network")))
@@ -544,11 +535,8 @@ def located_record(
         "seconds": asdict(result.agreement),
     }
     if intervals is not None:
-        bounds = {}
-        for name in _METRICS:
-            interval = getattr(intervals, name)
-            bounds[name] = [interval.low, interval.high]
-        record["intervals"] = bounds
+        known = {name: getattr(intervals, name) for name in _METRICS}
+        record["intervals"] = {name: [one.low, one.high] for name, one in known.items()}
         record["intervals_over"] = f"{intervals.groups} {drawn}"
     return record
 

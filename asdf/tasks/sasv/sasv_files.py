@@ -31,8 +31,8 @@ from asdf.errors import AsdfError
 from asdf.text import AnyPath, quoted_and_more, read_number
 from asdf.trials.score_file import parse_score, score_texts
 from asdf.trials.submission_files import write_text_or_zip
-from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
-from asdf.trials.trial_list import bare_name
+from asdf.trials.text_lines import numbered_lines, peek
+from asdf.trials.trial_list import bare_name, find_repeats
 
 TARGET = 0
 NONTARGET = 1
@@ -122,11 +122,9 @@ class SasvScores:
         kinds = self.trials.kinds
         if scores is None or kinds is None:
             raise ValueError(f"no {system} scores, or no kinds of trials")
-        parts = []
-        for kind in (TARGET, NONTARGET, SPOOF):
-            is_kind = kinds == kind
-            parts.append(scores[is_kind if chosen is None else is_kind & chosen])
-        return parts
+        if chosen is not None:
+            scores, kinds = scores[chosen], kinds[chosen]
+        return [scores[kinds == kind] for kind in (TARGET, NONTARGET, SPOOF)]
 
 
 def read_sasv_keys(path: _FilePath) -> SasvTrials:
@@ -193,11 +191,8 @@ def with_keys(scores: SasvScores, keys: SasvTrials, path: _FilePath) -> SasvScor
             f"{_pairs(others)}. Are these the keys of another set?"
         )
     order = np.array([positions[name] for name in wanted], np.intp)
-    values = {}
-    for system in SYSTEMS:
-        of_system = scores.of(system)
-        values[system] = None if of_system is None else of_system[order]
-    return SasvScores(keys, **values)
+    known = (scores.cm, scores.asv, scores.sasv)
+    return SasvScores(keys, *(None if values is None else values[order] for values in known))
 
 
 def join_systems(
@@ -267,44 +262,35 @@ class _Rows:
         """Return the trials without duplicates, with kinds if there is a column of keys."""
         speakers = self.columns["spk"]
         utterances = list(map(bare_name, self.columns["filename"]))
-        self._refuse_repeated(speakers, utterances)
-        kinds = self._kinds()
-        columns = {}
-        for name, values in self.columns.items():
-            if name not in _NOT_COLUMNS and not name.endswith("-score"):
-                columns[name] = values
-        if kinds is not None and "attack" in columns:
+        # Cells have no TAB, so that two pairs have one text only if they are equal.
+        repeats = find_repeats(list(map("\t".join, zip(speakers, utterances, strict=True))))
+        if repeats is not None:
+            index = repeats.indices[0]
+            raise AsdfError(
+                f"{self.path}, line {self.lines[index]}: the trial of '{speakers[index]}' and "
+                f"'{utterances[index]}' is already in line {self.lines[repeats.earlier[0]]}. Write "
+                "each trial once."
+            )
+        columns = {
+            name: values
+            for name, values in self.columns.items()
+            if name not in _NOT_COLUMNS and not name.endswith("-score")
+        }
+        if "asv-label" not in self.columns:
+            return SasvTrials(speakers, utterances, None, columns)
+        kinds = [KEYS.get(word.lower(), -1) for word in self.columns["asv-label"]]
+        if -1 in kinds:
+            index = kinds.index(-1)
+            raise AsdfError(
+                f"{self.path}, line {self.lines[index]}: the key "
+                f"'{self.columns['asv-label'][index][:40]}' is not one of target, nontarget and "
+                "spoof."
+            )
+        if "attack" in columns:
             # Files have 'bonafide' here for targets and nontargets, which is not an attack.
-            is_spoof = (kinds == SPOOF).tolist()
-            pairs = zip(columns["attack"], is_spoof, strict=True)
-            columns["attack"] = [value if chosen else "-" for value, chosen in pairs]
-        return SasvTrials(speakers, utterances, kinds, columns)
-
-    def _kinds(self) -> Labels | None:
-        words = self.columns.get("asv-label")
-        if words is None:
-            return None
-        kinds = []
-        for line, word in zip(self.lines, words, strict=True):
-            kind = KEYS.get(word.lower())
-            if kind is None:
-                raise AsdfError(
-                    f"{self.path}, line {line}: the key '{word[:40]}' is not one of target, "
-                    "nontarget and spoof."
-                )
-            kinds.append(kind)
-        return np.array(kinds, np.int8)
-
-    def _refuse_repeated(self, speakers: Sequence[str], utterances: Sequence[str]) -> None:
-        lines: dict[tuple[str, str], int] = {}
-        for line, *name in zip(self.lines, speakers, utterances, strict=True):
-            pair = (name[0], name[1])
-            if pair in lines:
-                raise AsdfError(
-                    f"{self.path}, line {line}: the trial of '{pair[0]}' and '{pair[1]}' is "
-                    f"already in line {lines[pair]}. Write each trial once."
-                )
-            lines[pair] = line
+            pairs = zip(columns["attack"], kinds, strict=True)
+            columns["attack"] = [value if kind == SPOOF else "-" for value, kind in pairs]
+        return SasvTrials(speakers, utterances, np.array(kinds, np.int8), columns)
 
 
 def _read_rows(path: _FilePath) -> _Rows:
@@ -315,11 +301,24 @@ def _read_rows(path: _FilePath) -> _Rows:
     separator = "\t" if "\t" in first else None
     cells = [cell.strip() for cell in first.split(separator)]
     # The package of ASVspoof 5 and its full table of keys name the same columns differently.
-    header = [_ALIASES.get(cell.lower(), cell.lower()) for cell in cells]
-    if {"spk", "filename"}.issubset(header):
+    names: Sequence[str] = [_ALIASES.get(cell.lower(), cell.lower()) for cell in cells]
+    if {"spk", "filename"}.issubset(names):
         next(lines)
-        return _collect(path, lines, header, separator)
-    return _collect(path, lines, _find_layout(path, cells), separator)
+    else:
+        names = _find_layout(path, cells)
+    rows = _Rows(path, names)
+    tag = names.index("track_2_tag") if "track_2_tag" in names else None
+    for number, line in lines:
+        cells = [cell.strip() for cell in line.split(separator)]
+        if len(cells) != len(names):
+            raise AsdfError(
+                f"{path}, line {number}: expected {len(names)} columns ({', '.join(names)}), found "
+                f"'{line[:120]}'."
+            )
+        # The package of ASVspoof 5 also skips these lines of its table of keys.
+        if tag is None or cells[tag] != "dummy":
+            rows.add(number, cells)
+    return rows
 
 
 def _find_layout(path: _FilePath, cells: Sequence[str]) -> Sequence[str]:
@@ -342,29 +341,8 @@ def _find_layout(path: _FilePath, cells: Sequence[str]) -> Sequence[str]:
     )
 
 
-def _collect(
-    path: _FilePath, lines: NumberedLines, names: Sequence[str], separator: str | None
-) -> _Rows:
-    rows = _Rows(path, names)
-    tag = names.index("track_2_tag") if "track_2_tag" in names else None
-    for number, line in lines:
-        cells = [cell.strip() for cell in line.split(separator)]
-        if len(cells) != len(names):
-            raise AsdfError(
-                f"{path}, line {number}: expected {len(names)} columns ({', '.join(names)}), found "
-                f"'{line[:120]}'."
-            )
-        # The package of ASVspoof 5 also skips these lines of its table of keys.
-        if tag is not None and cells[tag] == "dummy":
-            continue
-        rows.add(number, cells)
-    return rows
-
-
 def _scores_of(path: _FilePath, rows: _Rows, column: str) -> Floats | None:
-    texts = rows.columns.get(column)
-    if texts is None:
-        return None
+    texts = rows.columns.get(column, ())
     missing = [index for index, text in enumerate(texts) if text == "-"]
     if len(missing) == len(texts):
         return None

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from asdf.arrays import Flags, Floats, Indices
+from asdf.arrays import Flags, Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import fit_llr
 from asdf.metrics.detection import Counts, DetCurve, eer, into_blocks
@@ -348,22 +348,16 @@ class _Bootstrap:
 
     def _rates(self, target: Counts, nontarget: Counts, spoof: Counts) -> Floats:
         """Return miss, false alarm and spoof false alarm rates of a replicate, (3, blocks + 1)."""
-        blocks = self._all
         # Among the impostors of all blocks, nontargets come first.
-        of_nontarget = blocks.of_spoof[: nontarget.size]
-        of_spoof = blocks.of_spoof[nontarget.size :]
-        missed = _rejected(blocks.of_bona_fide, target, blocks.count)
-        rejected = _rejected(of_nontarget, nontarget, blocks.count)
-        rejected_spoof = _rejected(of_spoof, spoof, blocks.count)
-        return np.stack([missed, 1 - rejected, 1 - rejected_spoof])
-
-
-def _rejected(block: Indices, weights: Counts, blocks: int) -> Floats:
-    """Return the share of trials in the first 0, 1, ... blocks, (blocks + 1,)."""
-    sums = np.bincount(block, weights, blocks)
-    totals = np.concatenate([[0.0], np.cumsum(sums)])
-    shares: Floats = totals / totals[-1]
-    return shares
+        of_impostors = np.split(self._all.of_spoof, [nontarget.size])
+        rejected = []
+        for blocks, counts in zip(
+            (self._all.of_bona_fide, *of_impostors), (target, nontarget, spoof), strict=True
+        ):
+            # The share of trials in the first 0, 1, ... blocks.
+            totals = np.cumsum(np.append(0.0, np.bincount(blocks, counts, self._all.count)))
+            rejected.append(totals / totals[-1])
+        return np.stack([rejected[0], 1 - rejected[1], 1 - rejected[2]])
 
 
 @dataclass(frozen=True)

@@ -89,25 +89,29 @@ def sasv_systems_text(summaries: Sequence[SasvSummary]) -> str:
 
 def sasv_json(summaries: Sequence[SasvSummary]) -> str:
     """Return a list with a record for each system."""
-    records = []
-    for summary in summaries:
-        intervals = {
-            "trials": bounds_records(summary.intervals),
-            "speakers": bounds_records(summary.speaker_intervals),
-        }
-        record = {"system": summary.name, **asdict(summary.result), "cost": asdict(summary.cost)}
-        conditions = list(map(_condition_record, summary.conditions))
-        records.append({**record, "intervals_95": intervals, "conditions": conditions})
-    return as_json(records)
+    return as_json(
+        [
+            {
+                "system": summary.name,
+                **asdict(summary.result),
+                "cost": asdict(summary.cost),
+                "intervals_95": {
+                    "trials": bounds_records(summary.intervals),
+                    "speakers": bounds_records(summary.speaker_intervals),
+                },
+                "conditions": list(map(_condition_record, summary.conditions)),
+            }
+            for summary in summaries
+        ]
+    )
 
 
 def sasv_csv(summaries: Sequence[SasvSummary]) -> str:
     """Return a row for each system and each of its conditions."""
     rows = []
     for summary in summaries:
-        rows.append({"system": summary.name, **asdict(summary.result)})
-        for condition in summary.conditions:
-            rows.append({"system": summary.name, **_condition_record(condition)})
+        known = [asdict(summary.result), *map(_condition_record, summary.conditions)]
+        rows += [{"system": summary.name, **record} for record in known]
     # All metrics have a column, including those that no system of this table has.
     return as_csv(["system", "column", "value", *asdict(SasvResult(0, 0, 0))], rows)
 
@@ -129,9 +133,8 @@ def sasv_latex(summaries: Sequence[SasvSummary]) -> str:
                 known = by_value.setdefault(condition.value, [None] * len(summaries))
                 known[index] = condition.result.a_dcf
         by_value["pooled"] = [summary.result.a_dcf for summary in summaries]
-        columns = []
-        for value, numbers in by_value.items():
-            columns.append(replace(_A_DCF, name=value).with_values(numbers))
+        named = [(replace(_A_DCF, name=value), numbers) for value, numbers in by_value.items()]
+        columns = [column.with_values(numbers) for column, numbers in named]
         parts.append(f"% min a-DCF by {column}\n{as_latex(Table(names, columns, 'System'))}")
     return PACKAGES + "\n".join(parts)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from asdf.runs.evaluations import best_network
@@ -129,18 +129,14 @@ def group_runs(runs: Sequence[RunFolder], names: Sequence[str]) -> list[RunGroup
         name = group_name([names[index] for index in members])
         groups.append(RunGroup(name, members, tuple(seeds)))
     distinct = numbered([group.name for group in groups])
-    for index, (group, name) in enumerate(zip(groups, distinct, strict=True)):
-        groups[index] = RunGroup(name, group.runs, group.seeds)
-    return groups
+    return [replace(group, name=name) for group, name in zip(groups, distinct, strict=True)]
 
 
 def effective_settings(run: RunFolder) -> dict[str, str]:
     """Return the recorded settings that can change a result, without the seed, as text."""
     settings = run.settings()
-    texts = {}
-    for name, setting in settings.items():
-        if name not in NO_EFFECT and name != SEED:
-            texts[name] = setting.text
+    ignored = {*NO_EFFECT, SEED}
+    texts = {name: setting.text for name, setting in settings.items() if name not in ignored}
     # If other sets choose the network, scoring additional sets changes nothing on the others.
     if settings.get("recipe.validation_sets", KeptSetting("None", "")).text != "None":
         texts.pop("recipe.evaluation_sets", None)
@@ -203,21 +199,16 @@ def find_configurations(
                 seed = recorded_seed(runs[index]) or ""
                 configurations.append(Configuration(system, (system,), (seed,), index))
     distinct = numbered([known.name for known in configurations])
-    return [
-        Configuration(name, known.systems, known.seeds, known.run)
-        for name, known in zip(distinct, configurations, strict=True)
-    ]
+    return [replace(known, name=name) for known, name in zip(configurations, distinct, strict=True)]
 
 
 def _of_group(
     group: RunGroup, runs: Sequence[RunFolder], systems: dict[int, dict[str, str]]
 ) -> list[Configuration]:
     """Return the configurations of a group of runs, with the matching networks of each run."""
-    members = []
-    for index, seed in zip(group.runs, group.seeds, strict=True):
-        # A run without results is skipped.
-        if index in systems:
-            members.append((index, seed, systems[index]))
+    # A run without results is skipped.
+    known = [pair for pair in zip(group.runs, group.seeds, strict=True) if pair[0] in systems]
+    members = [(index, seed, systems[index]) for index, seed in known]
     if len(members) < 2:
         return []
     networks_of_runs = [list(networks) for _, _, networks in members]
@@ -228,9 +219,8 @@ def _of_group(
     if all(set(names) == set(first) for names in networks_of_runs):
         return [_one_each(f"{group.name} {name}", members, [name] * len(members)) for name in first]
     # If the networks of the runs have different names, the best ones are matched.
-    best = []
-    for index, _, networks in members:
-        best.append(best_network(runs[index].training(), list(networks)) or "")
+    trained = [(runs[index].training(), list(networks)) for index, _, networks in members]
+    best = [best_network(training, networks) or "" for training, networks in trained]
     return [_one_each(f"{group.name} best", members, best)]
 
 
@@ -238,9 +228,6 @@ def _one_each(
     name: str, members: Sequence[tuple[int, str, dict[str, str]]], networks: Sequence[str]
 ) -> Configuration:
     """Return the configuration that has one network of each run."""
-    systems = []
-    seeds = []
-    for (_, seed, known), network in zip(members, networks, strict=True):
-        systems.append(known[network])
-        seeds.append(seed)
-    return Configuration(name, tuple(systems), tuple(seeds), members[0][0])
+    pairs = zip(members, networks, strict=True)
+    systems = tuple(known[network] for (_, _, known), network in pairs)
+    return Configuration(name, systems, tuple(seed for _, seed, _ in members), members[0][0])

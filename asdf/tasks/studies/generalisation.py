@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.metrics.results import Result
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 from asdf.tables.booktabs import as_latex
@@ -127,9 +126,14 @@ def measure_generalisation(
         names: Names of the runs.
         over: Results over seeds that are already measured.
     """
-    set_names = list(dict.fromkeys(measured.summary.set for measured in measurements))
-    trained = _training_sets(runs)
-    own_corpora = {corpus_of(name) for name in trained}
+    set_names = list(dict.fromkeys(each(measurements, "summary.set")))
+    trained: dict[str, None] = {}
+    for run in runs:
+        setting = run.settings().get(_TRAINING_SETS)
+        with suppress(Complaint):
+            value = parse_literal(setting.text) if setting else ()
+            trained |= dict.fromkeys(map(str, value if isinstance(value, tuple) else ()))
+    own_corpora = set(map(corpus_of, trained))
     # 'train+dev' is a set of two lists.
     own = [name for name in set_names if own_corpora.intersection(map(corpus_of, name.split("+")))]
     others = [name for name in set_names if name not in own]
@@ -141,19 +145,7 @@ def measure_generalisation(
     totals = table.total_rows(set_names, "")
     if own and len(others) > 1:
         totals = [*table.total_rows(others, " of other corpora"), *totals]
-    shown = tuple(known.name for known in configurations)
-    return Generalisation(trained, shown, rows, totals)
-
-
-def _training_sets(runs: Sequence[RunFolder]) -> tuple[str, ...]:
-    """Return the sets that the runs were trained on, as recorded by the runs."""
-    names: dict[str, None] = {}
-    for run in runs:
-        setting = run.settings().get(_TRAINING_SETS)
-        with suppress(Complaint):
-            value = parse_literal(setting.text) if setting else ()
-            names |= dict.fromkeys(map(str, value if isinstance(value, tuple) else ()))
-    return tuple(names)
+    return Generalisation(tuple(trained), tuple(each(configurations, "name")), rows, totals)
 
 
 class _Table:
@@ -173,11 +165,9 @@ class _Table:
         # Draws shared between configurations take longer and are needed only for comparisons.
         is_compared = len(configurations) > 1
         self._draw = partial(draw_seeds, replicates=replicates, is_compared=is_compared)
-        self._draws: dict[tuple[str, str], SeedDraws] = {}
         # Draws that exist already are used again.
-        for result in over.results():
-            if result.draws is not None:
-                self._draws[result.name, result.set] = result.draws
+        drawn = [(result.name, result.set, result.draws) for result in over.results()]
+        self._draws = {(name, of): draws for name, of, draws in drawn if draws is not None}
 
     def set_row(self, set_name: str, is_own: bool) -> SetRow:
         eers = {}
@@ -204,14 +194,12 @@ class _Table:
             if len(of_sets) == len(set_names) and have_same_seeds:
                 averages[known.name] = average_of_sets(of_sets)
                 members = [self._members_on(known, name) for name in set_names]
-                pooled = []
-                for parts in zip(*(scores for _, scores in members), strict=True):
-                    pooled.append(pool(dict(zip(set_names, parts, strict=True))))
+                by_seed = zip(*(scores for _, scores in members), strict=True)
+                pooled = [pool(dict(zip(set_names, parts, strict=True))) for parts in by_seed]
                 # The first set suffices, since all have the same seeds here.
                 pools[known.name] = self._draw(members[0][0], pooled)
-        by_set: dict[str, Result] = {}
-        for (_, name), measured in self._by_key.items():
-            by_set.setdefault(name, measured.summary.result)
+        # The trials of a set are those of the first system on it.
+        by_set = {m.summary.set: m.summary.result for m in reversed(self._by_key.values())}
         sizes = [by_set[name] for name in set_names]
         bona_fide = sum(result.bona_fide for result in sizes)
         spoof = sum(result.spoof for result in sizes)
@@ -281,8 +269,7 @@ def _published_words(set_name: str, measured: Sequence[Measured]) -> str:
         result = system.summary.result
         if comparable(set_name, result.bona_fide, result.spoof) is None:
             return f"over other trials ({known.trials.trials:,})"
-        same_length = of_the_same_length(known, system.summary.scored.length)
-        alike.update(dict.fromkeys(same_length))
+        alike |= dict.fromkeys(of_the_same_length(known, system.summary.scored.length))
     if not alike:
         return "scored from other lengths"
     lowest = sorted(alike, key=lambda reference: reference.eer)[:_SHOWN]
@@ -315,16 +302,15 @@ def generalisation_text(known: Generalisation) -> str:
         shown = ["-" if known is None else finer.format_bounds(known, " .. ") for known in bounds]
         columns.append(texts("95 %", shown))
     lines = as_lines(Table(each(known.rows, "name"), columns, "set"))
-    for row in known.sets:
-        if row.published:
-            lines.append(f"published on {row.name}: {row.published}")
+    published = [row for row in known.sets if row.published]
+    lines += [f"published on {row.name}: {row.published}" for row in published]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _trial_columns(known: Generalisation, headings: tuple[str, str, str]) -> Columns:
     """Return the corpus of each set, and its numbers of trials."""
     corpus, bona_fide, spoof = headings
-    words = [*(row.corpus_words() for row in known.sets), *("" for _ in known.totals)]
+    words = [row.corpus_words() for row in known.sets] + [""] * len(known.totals)
     return [
         texts(corpus, words, is_left=True),
         counts(bona_fide, each(known.rows, "bona_fide")),
@@ -334,18 +320,18 @@ def _trial_columns(known: Generalisation, headings: tuple[str, str, str]) -> Col
 
 def _values(known: Generalisation, name: str) -> list[Value]:
     """Return the EERs of a configuration by row; averages and pooled EERs are tested."""
-    values = [Value.of_spread(row.eers.get(name)) for row in known.sets]
-    for total in known.totals:
-        values.append(Value.of_spread(total.eers.get(name), is_best=total.leader == name))
-    return values
+    return [
+        *(Value.of_spread(row.eers.get(name)) for row in known.sets),
+        *(Value.of_spread(row.eers.get(name), is_best=row.leader == name) for row in known.totals),
+    ]
 
 
 def generalisation_json(known: Generalisation) -> str:
     """Return the table with all digits, EERs as fractions."""
-    sets = []
-    for row in known.sets:
-        remark = row.remark.removeprefix(", ")
-        sets.append({**_record(row), "is_own": row.is_own, "remark": remark})
+    sets = [
+        {**_record(row), "is_own": row.is_own, "remark": row.remark.removeprefix(", ")}
+        for row in known.sets
+    ]
     totals = [{**_record(row), "sets": list(row.sets)} for row in known.totals]
     return as_json({"trained_on": list(known.trained_on), "sets": sets, "totals": totals})
 
@@ -369,29 +355,25 @@ def generalisation_to_latex(
     """Return a table of configurations by set, with averages and pooled results."""
     columns: Columns = []
     for row in known.rows:
-        is_own = False
+        mark = ""
         if isinstance(row, TotalRow):
             leader = row.leader
         else:
-            is_own = row.is_own
-            results = over.by_set.get(row.name, [])
+            mark = _DAGGER if row.is_own else ""
             leader = leading.get(row.name, {}).get("eer", "")
-            if results:
+            if results := over.by_set.get(row.name):
                 # Where seeds were compared, the test over seeds counts, not that of one network.
                 leader = results[0].name if over.is_leading(results[0]) else ""
-        values = []
-        for name in known.configurations:
-            values.append(Value.of_spread(row.eers.get(name), is_best=name == leader))
-        columns.append((rate(row.name, paper_mark=_DAGGER if is_own else ""), values))
+        eers = [(row.eers.get(name), name == leader) for name in known.configurations]
+        values = [Value.of_spread(eer, is_best=is_best) for eer, is_best in eers]
+        columns.append((rate(row.name, paper_mark=mark), values))
     notes = [f"trained on {', '.join(known.trained_on)}; EER in per cent"]
     if any(row.is_own for row in known.sets):
         notes.append("sets with a dagger are of the corpus that was trained on")
-    for row in known.sets:
-        if row.remark:
-            notes.append(f"{row.name}: {row.remark.removeprefix(', ')}")
+    remarked = [row for row in known.sets if row.remark]
+    notes += [f"{row.name}: {row.remark.removeprefix(', ')}" for row in remarked]
     if any(value.is_best for _, values in columns for value in values):
         notes.append(f"bold: {SEEDS_LEAD}")
     labels = labels_of(known.configurations, _LABEL)
-    return "% generalisation\n" + as_latex(
-        Table(known.configurations, columns, "System", notes, labels)
-    )
+    table = Table(known.configurations, columns, "System", notes, labels)
+    return f"% generalisation\n{as_latex(table)}"

@@ -9,10 +9,9 @@ LaTeX have the same cells, with means before their values, because wide tables w
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 from asdf.metrics.results import Result
 from asdf.settings.literals import parse_literal
@@ -46,13 +45,6 @@ _NETWORKS = {
 _LABEL = 28
 
 
-class Worst(NamedTuple):
-    """The value with the highest mean EER over seeds."""
-
-    value: str
-    eer: float
-
-
 @dataclass
 class LeftOutSystem:
     """A system in all of its folds.
@@ -79,18 +71,13 @@ class LeftOutSystem:
     @cached_property
     def seeds(self) -> list[str]:
         """The seeds in numerical order."""
-        seeds: dict[str, None] = {}
-        for by_seed in self.results.values():
-            seeds.update(dict.fromkeys(by_seed))
         # Seeds are texts, and '10' would stand before '2': the shorter number is the smaller one.
-        return sorted(seeds, key=lambda seed: (len(seed), seed))
+        return sorted(set().union(*self.results.values()), key=lambda seed: (len(seed), seed))
 
     @cached_property
     def whole_seeds(self) -> list[str]:
         """The seeds for which every value was left out by some run."""
-        whole = set(self.seeds)
-        for by_seed in self.results.values():
-            whole &= by_seed.keys()
+        whole = set(self.seeds).intersection(*self.results.values())
         return [seed for seed in self.seeds if seed in whole]
 
     def eer(self, value: str) -> float:
@@ -108,10 +95,9 @@ class LeftOutSystem:
         return spread_of(means) if means else None
 
     @property
-    def worst(self) -> Worst:
+    def worst(self) -> str:
         """The value with the highest EER; the first one of equal values."""
-        value = max(self.values, key=self.eer)
-        return Worst(value, self.eer(value))
+        return max(self.values, key=self.eer)
 
 
 def measure_left_out(
@@ -184,14 +170,6 @@ def _value_of(run: RunFolder, setting: str) -> object:
         return None
 
 
-@dataclass(frozen=True)
-class LeftOutSection:
-    """A section of the page: a table and sentences for each left-out column."""
-
-    table: PageTable
-    sentences: list[str]
-
-
 def left_out_text(systems: Sequence[LeftOutSystem]) -> str:
     """Return the tables as text, each followed by its sentences; '' without a system."""
     parts = []
@@ -202,14 +180,14 @@ def left_out_text(systems: Sequence[LeftOutSystem]) -> str:
     return "\n\n".join(parts)
 
 
-def left_out_sections(systems: Sequence[LeftOutSystem]) -> list[LeftOutSection]:
+def left_out_tables(systems: Sequence[LeftOutSystem]) -> list[PageTable]:
     """Return the tables of the page, a row per system."""
-    sections = []
+    tables = []
     for column, of_column in _by_column(systems).items():
         table = _table(of_column, ["Seeds", "Mean", "Worst"], column)
-        page = as_page(table, f"EER in % by {column}, left out of training", "heat")
-        sections.append(LeftOutSection(page, list(table.notes)))
-    return sections
+        caption = f"EER in % by {column}, left out of training"
+        tables.append(as_page(table, caption, "heat"))
+    return tables
 
 
 def left_out_latex(systems: Sequence[LeftOutSystem]) -> str:
@@ -233,19 +211,17 @@ def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str 
         counts(seeds, [len(system.seeds) for system in systems]),
         (rate(mean), [Value.of_spread(system.mean) for system in systems]),
     ]
-    names = each(systems, "worst.value")
+    highest = [system.eer(system.worst) for system in systems]
     # The page sorts by columns, which takes a column of numbers alone.
     if worst_of:
-        columns.append(rate(worst, is_shaded=True).with_values(each(systems, "worst.eer")))
-        columns.append(texts(f"Worst {worst_of}", names))
+        columns.append(rate(worst, is_shaded=True).with_values(highest))
+        columns.append(texts(f"Worst {worst_of}", each(systems, "worst")))
     else:
-        shown = [f"{RATE.format(system.worst.eer)} ({system.worst.value})" for system in systems]
-        columns.append(texts(worst, shown))
+        named = zip(highest, each(systems, "worst"), strict=True)
+        columns.append(texts(worst, [f"{RATE.format(eer)} ({value})" for eer, value in named]))
     for value in sorted({value for system in systems for value in system.values}):
-        known = []
-        for system in systems:
-            known.append(Value(system.eer(value) if value in system.results else None))
-        columns.append((rate(value, is_shaded=True), known))
+        eers = [system.eer(value) if value in system.results else None for system in systems]
+        columns.append(rate(value, is_shaded=True).with_values(eers))
     rows = each(systems, "name")
     heading = "" if seeds == "seeds" else "System"
     return Table(rows, columns, heading, left_out_sentences(systems), labels_of(rows, _LABEL))
@@ -265,7 +241,7 @@ def _sentence(system: LeftOutSystem) -> str:
     values = len(system.values)
     seeds = len(system.seeds)
     over_seeds = "of one seed" if seeds == 1 else f"means over {seeds} seeds"
-    bona_fide = _range(list(system.folds.values()))
+    bona_fide = _range(system.folds.values())
     # With any seed, the spoofs of a value are the same trials.
     spoofs = [next(iter(by_seed.values())).spoof for by_seed in system.results.values()]
     sentence = (
@@ -283,9 +259,8 @@ def _sentence(system: LeftOutSystem) -> str:
     return sentence
 
 
-def _range(counts: Sequence[int]) -> str:
-    low = min(counts)
-    high = max(counts)
+def _range(counts: Collection[int]) -> str:
+    low, high = min(counts), max(counts)
     return f"{low}" if low == high else f"{low} to {high}"
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +29,7 @@ from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import BestPoint, Intervals, difference_interval
 from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
-from asdf.metrics.detection import DetCurve, Weights, into_blocks
+from asdf.metrics.detection import Blocks, DetCurve, Weights, into_blocks
 from asdf.metrics.intervals import (
     Interval,
     Rates,
@@ -126,13 +126,22 @@ def draw_seeds(
             f"({', '.join(str(len(part)) for part in ordered)}). Score all of them on the same set."
         )
     curves = list(map(DetCurve.of_scores, ordered))
-    points = [BestPoint.of(into_blocks(curve), cost) for curve in curves]
+    blocks = list(map(into_blocks, curves))
+    points = [BestPoint.of(of_curve, cost) for of_curve in blocks]
     speakers = speakers_of(first, trials)
     # The generator depends on the trials: sets are drawn independently, in any order.
     rng = generator(0, "trials", trials_key)
-    # Draws of blocks work for a single network only, and are much faster than draws of trials.
-    draw = _shared_draws if is_compared or len(curves) > 1 else _draws_of_one
-    drawn = draw(curves, points, first.labels, speakers, replicates, rng)
+    # (curves, metrics, then rates, replicates)
+    drawn = np.empty((len(curves), _DRAWN, replicates))
+    done = 0
+    is_shared = is_compared or len(curves) > 1
+    draws = _counts(blocks, first.labels, speakers, replicates, rng, is_shared=is_shared)
+    for of_curves in draws:
+        for index, (counts, point) in enumerate(zip(of_curves, points, strict=True)):
+            metrics = weighted_metrics(counts.bona_fide, counts.spoof, cost)
+            values = np.concatenate([metrics, point.rates_of(counts)])
+            drawn[index, :, done : done + values.shape[1]] = values
+        done += values.shape[1]
     at_best = Rates(
         values=np.mean([point.rates for point in points], axis=0),
         weights=points[0].weights,
@@ -174,52 +183,29 @@ def _trials_key(scores: Scores) -> str:
     return f"{scores.digest()}-{labels}"
 
 
-def _shared_draws(
-    curves: Sequence[DetCurve],
-    points: Sequence[BestPoint],
+def _counts(
+    blocks: Sequence[Blocks],
     labels: Labels,
     speakers: Sequence[str] | None,
     replicates: int,
     rng: np.random.Generator,
-) -> Floats:
-    """Return the draws of all curves, (curves, 4, replicates), with shared replicates."""
+    *,
+    is_shared: bool,
+) -> Iterable[Sequence[Weights]]:
+    """Return the counts of each network's blocks in replicates, some replicates at a time.
+
+    Draws that are not shared work for a single network only, and are much faster.
+    """
+    if not is_shared:
+        first = blocks[0]
+        if speakers is None:
+            draws = block_draws(first, replicates, rng)
+        else:
+            draws = speaker_block_draws(first, labels, speakers, replicates, rng)
+        return ([counts] for counts in draws)
     if speakers is None:
-        draws = trial_draws(labels, replicates, rng)
-    else:
-        draws = speaker_draws(labels, speakers, replicates, rng)
-    drawn = np.empty((len(curves), _DRAWN, replicates))  # metrics, then rates
-    done = 0
-    for of_curves in counts_of_draws(draws, list(map(into_blocks, curves))):
-        for index, (counts, point) in enumerate(zip(of_curves, points, strict=True)):
-            values = _drawn_of(counts, point)
-            drawn[index, :, done : done + values.shape[1]] = values
-        done += values.shape[1]
-    return drawn
-
-
-def _drawn_of(counts: Weights, point: BestPoint) -> Floats:
-    """Return metrics and rates at a point, (4, replicates), from the counts of each block."""
-    metrics = weighted_metrics(counts.bona_fide, counts.spoof, point.cost)
-    return np.concatenate([metrics, point.rates_of(counts)])
-
-
-def _draws_of_one(
-    curves: Sequence[DetCurve],
-    points: Sequence[BestPoint],
-    labels: Labels,
-    speakers: Sequence[str] | None,
-    replicates: int,
-    rng: np.random.Generator,
-) -> Floats:
-    """Return the draws of a single curve, (1, 4, replicates)."""
-    blocks = into_blocks(curves[0])
-    if speakers is None:
-        draws = block_draws(blocks, replicates, rng)
-    else:
-        draws = speaker_block_draws(blocks, labels, speakers, replicates, rng)
-    # Without replicates there are no other parts.
-    parts = [np.empty((_DRAWN, 0)), *(_drawn_of(counts, points[0]) for counts in draws)]
-    return np.concatenate(parts, axis=1)[None]
+        return counts_of_draws(trial_draws(labels, replicates, rng), blocks)
+    return counts_of_draws(speaker_draws(labels, speakers, replicates, rng), blocks)
 
 
 @dataclass(frozen=True)
@@ -257,12 +243,9 @@ class SeedDifference:
     def reverse(self) -> SeedDifference:
         """Return the same test with the sides exchanged."""
         tested = (self.difference.eer, self.difference.min_dcf)
-        difference = Intervals(*map(_negative, tested))
+        negative = [Interval(-one.value, -one.high, -one.low, one.p_value) for one in tested]
+        difference = Intervals(*negative)
         return SeedDifference(difference, self.is_paired, self.seeds[::-1], self.eer_welch_p)
-
-
-def _negative(interval: Interval) -> Interval:
-    return Interval(-interval.value, -interval.high, -interval.low, interval.p_value)
 
 
 def spread_of(values: Sequence[float] | Floats) -> Spread:
@@ -345,14 +328,12 @@ def _seed_variance(first: Floats, second: Floats, *, is_paired: bool) -> tuple[f
     """
     if is_paired:
         return float((second - first).var(ddof=1)) / first.size, first.size - 1
-    variances = []
-    weighted = 0.0
+    total = weighted = 0.0
     for values in (first, second):
         if values.size > 1:
             variance = float(values.var(ddof=1)) / values.size
-            variances.append(variance)
+            total += variance
             weighted += variance**2 / (values.size - 1)
-    total = sum(variances)
     return total, total**2 / weighted if weighted else math.inf
 
 
@@ -366,13 +347,9 @@ def welch_test(first: Sequence[float] | Floats, second: Sequence[float] | Floats
     b = np.asarray(second, np.float64)
     if min(a.size, b.size) < MIN_SEEDS:
         return None
-    # Variance of each mean.
-    of_a = float(a.var(ddof=1)) / a.size
-    of_b = float(b.var(ddof=1)) / b.size
     difference = float(b.mean() - a.mean())
-    variance = of_a + of_b
+    variance, degrees = _seed_variance(a, b, is_paired=False)
     if variance == 0:
         # All seeds agree: the means either differ for certain, or not at all.
         return float(difference == 0)
-    degrees = variance**2 / (of_a**2 / (a.size - 1) + of_b**2 / (b.size - 1))
     return two_sided_p(difference / math.sqrt(variance), degrees)

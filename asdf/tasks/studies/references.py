@@ -150,8 +150,4 @@ def of_the_same_length(known: KnownSet, scored: ScoredLength | None) -> list[Ref
     """
     if scored is None:
         return []
-    alike = []
-    for reference in known.results:
-        if reference.scored and reference.scored.agrees_with(scored):
-            alike.append(reference)
-    return alike
+    return [one for one in known.results if one.scored and one.scored.agrees_with(scored)]

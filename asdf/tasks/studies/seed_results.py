@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT
@@ -173,22 +174,18 @@ def measure_over_seeds(
         for configuration in over.configurations:
             for system, seed in zip(configuration.systems, configuration.seeds, strict=True):
                 if system in on_set:
-                    member = _member_of(on_set[system], seed, runs)
+                    run, network = runs[on_set[system].run], on_set[system].network
+                    read = partial(_read_scored, run, network, set_name)
+                    result = on_set[system].summary.result
+                    member = Member(system, seed, result, read, validation_cost(run, network))
                     members.setdefault(configuration.name, []).append(member)
         measure_set(over, set_name, members, replicates)
     return over
 
 
-def _member_of(measured: Measured, seed: str, runs: Sequence[RunFolder]) -> Member:
-    run = runs[measured.run]
-    set_name = measured.summary.set
-
-    # Scores are read again when they are needed: those of all systems may not fit into memory.
-    def read() -> tuple[Scores, TrialList | None]:
-        return run.scores(measured.network, set_name), run.trials(set_name)
-
-    validated = validation_cost(run, measured.network)
-    return Member(measured.system, seed, measured.summary.result, read, validated)
+def _read_scored(run: RunFolder, network: str, set_name: str) -> tuple[Scores, TrialList | None]:
+    # Again each time they are needed: the scores of all systems may not fit into memory.
+    return run.scores(network, set_name), run.trials(set_name)
 
 
 def measure_set(
@@ -204,8 +201,8 @@ def measure_set(
         if configuration.name not in members:
             continue
         of_set = members[configuration.name]
-        eer = spread_of([member.result.eer for member in of_set])
-        min_dcf = spread_of([member.result.min_dcf for member in of_set])
+        eer = spread_of(each(of_set, "result.eer"))
+        min_dcf = spread_of(each(of_set, "result.min_dcf"))
         draws = None
         if replicates:
             try:
@@ -214,7 +211,7 @@ def measure_set(
             except AsdfError as error:
                 where = f"{configuration.name} on {set_name}"
                 over.findings.append(ReportFinding(where, "warning", f"no interval: {error}"))
-        seeds = tuple(member.seed for member in of_set)
+        seeds = tuple(each(of_set, "seed"))
         best = _best_seed(of_set) if len(of_set) > 1 else None
         results.append(SeedResult(configuration, set_name, seeds, eer, min_dcf, best, draws))
     results.sort(key=lambda result: result.eer.mean)
@@ -230,14 +227,10 @@ def draw_members(
     members: Sequence[Member], replicates: int, cost: DetectionCost = ASVSPOOF5
 ) -> SeedDraws:
     """Measure the systems of a configuration on draws of a set; errors as in `draw_seeds`."""
-    scores = []
-    trials = None
-    for member in members:
-        of_member, known = member.read()
-        scores.append(of_member)
-        # An earlier version may have made a run without saving columns.
-        trials = trials or known
-    seeds = [member.seed for member in members]
+    scores, known = zip(*(member.read() for member in members), strict=True)
+    # An earlier version may have made a run without saving columns.
+    trials = next(filter(None, known), None)
+    seeds = each(members, "seed")
     return draw_seeds(seeds, scores, trials, replicates=replicates, cost=cost)
 
 
@@ -245,13 +238,12 @@ def _best_seed(members: Sequence[Member]) -> BestSeed:
     """Return the best seed by the networks' validation, or else by the set itself."""
     validated = [member.validated for member in members if member.validated is not None]
     names = {name for _, name in validated}
-    eers = [member.result.eer for member in members]
     # Values of other metrics or sets, or of only some seeds, cannot be compared.
     is_validated = len(validated) == len(members) and len(names) == 1
-    costs = [cost for cost, _ in validated] if is_validated else eers
-    index = min(range(len(members)), key=costs.__getitem__)
+    costs = [cost for cost, _ in validated] if is_validated else each(members, "result.eer")
+    best = members[min(range(len(members)), key=costs.__getitem__)]
     how = names.pop() if is_validated else ""
-    return BestSeed(members[index].system, members[index].seed, eers[index], how)
+    return BestSeed(best.system, best.seed, best.result.eer, how)
 
 
 def validation_cost(run: RunFolder, network: str) -> tuple[float, str] | None:
@@ -368,18 +360,17 @@ def over_seeds_text(over: OverSeeds) -> str:
     results = over.results()
     labels = labels_of(each(results, "name"), _SHORT_LABEL)
     columns = over_seeds_columns(over, results, _SHORT, " .. ")
-    lines = as_lines(Table(labels, columns, "over seeds"))
     chosen_by = [result.best.chosen_words for result in results if result.best]
-    lines.append(f"best seed by {', '.join(dict.fromkeys(chosen_by))}")
-    for words in tested_sentences(over).values():
-        lines += ["", words]
-    return "\n".join(lines)
+    lines = [
+        *as_lines(Table(labels, columns, "over seeds")),
+        f"best seed by {', '.join(dict.fromkeys(chosen_by))}",
+    ]
+    return "\n\n".join(["\n".join(lines), *tested_sentences(over).values()])
 
 
 def seed_sentences(over: OverSeeds) -> list[str]:
     """Return a sentence for each set on which the lowest mean over seeds was tested."""
-    tested = tested_sentences(over)
-    return [f"On {set_name}, {words}" for set_name, words in tested.items()]
+    return [f"On {set_name}, {words}" for set_name, words in tested_sentences(over).items()]
 
 
 def tested_sentences(over: OverSeeds) -> dict[str, str]:
@@ -415,9 +406,9 @@ def difference_sentence(tested: SeedDifference, first: str, second: str) -> str:
         f"{first} {verdict} {second}: the difference is {100 * eer.value:.2f} percentage points, "
         f"95 % interval {low:.2f} to {high:.2f}, p {p_value_text(p_value)} ({pairing})"
     )
-    if tested.eer_welch_p is None:
-        few = min(tested.seeds)
-        if few == 1:
-            return f"{sentence}; with one seed, the spread over seeds is unknown."
-        return f"{sentence}; with {few} seeds, only large differences are seen."
-    return f"{sentence}; over seeds alone, p {p_value_text(tested.eer_welch_p)} (Welch's test)."
+    if tested.eer_welch_p is not None:
+        return f"{sentence}; over seeds alone, p {p_value_text(tested.eer_welch_p)} (Welch's test)."
+    few = min(tested.seeds)
+    if few == 1:
+        return f"{sentence}; with one seed, the spread over seeds is unknown."
+    return f"{sentence}; with {few} seeds, only large differences are seen."

@@ -235,9 +235,7 @@ class _Trials:
         calls = scores.log_probabilities[rows].argmax(axis=1)
         values = rejection_scores(scores, rejection)[rows]
         is_known = truths >= 0
-        curve = None
-        if not is_known.all():
-            curve = DetCurve.of(values[is_known], values[~is_known])
+        curve = None if is_known.all() else DetCurve.of(values[is_known], values[~is_known])
         return cls(len(scores.classes), rows, truths, calls, values, curve)
 
     @cached_property
@@ -334,17 +332,16 @@ def _intervals(
 ) -> dict[str, Interval]:
     """Return the bootstrap intervals of all metrics."""
     rng = np.random.default_rng(0)
-    draw = _trial_draw if speakers is None else _speaker_draw(speakers)
-    drawn: dict[str, list[float]] = {name: [] for name in values}
-    for _ in range(replicates):
-        for name, value in trials.values(_draw_all_kinds(draw, trials.is_known, rng)).items():
-            drawn[name].append(value)
     groups = None
+    draw: _Draw = _trial_draw
     if speakers is not None:
+        draw = _speaker_draw(speakers)
         groups = len(set(speakers))
         if groups < _FEWEST_SPEAKERS:
             # All draws of a single speaker are equal and say nothing about other speakers.
             return {}
+    draws = (_draw_all_kinds(draw, trials.is_known, rng) for _ in range(replicates))
+    drawn = list(map(trials.values, draws))
     known = trials.truths[trials.is_known]
     intervals = {}
     for name, value in values.items():
@@ -354,7 +351,7 @@ def _intervals(
             fewest = int(known.size)
         elif name in OPEN_METRICS:
             fewest = int(min(known.size, trials.truths.size - known.size))
-        of_name = np.array(drawn[name])
+        of_name = np.array([of_draw[name] for of_draw in drawn])
         intervals[name] = rate_interval(value, of_name, trials=fewest, groups=groups)
     return intervals
 

@@ -186,7 +186,7 @@ def _metric_rows(result: SourceResult) -> list[list[str]]:
     rows = []
     for name, value in metric_values(result).items():
         interval = result.intervals.get(name)
-        between = f"[{_RATE.format_bounds(interval, ', ')}]" if interval is not None else ""
+        between = "" if interval is None else f"[{_RATE.format_bounds(interval, ', ')}]"
         rows.append([f"{_NAMES[name]} %", _RATE.format(value), between])
     if result.open is not None:
         for rate, value in zip(FALSE_POSITIVE_RATES, result.open.correct_at, strict=True):
@@ -204,15 +204,13 @@ def class_table(result: SourceResult, headings: Sequence[str]) -> Table:
     """
     known = result.by_class
     name, trials, *rates = headings
-    columns: Columns = [counts(trials, [entry.trials for entry in known])]
+    columns: Columns = [counts(trials, each(known, "trials"))]
     for key, heading in zip(("precision", "recall", "f1"), rates, strict=True):
         columns.append(rate(key, heading, 3, states_unit=True).with_values(each(known, key)))
-    return Table([entry.name for entry in known], columns, name)
+    return Table(each(known, "name"), columns, name)
 
 
 def matrix_table(result: SourceResult, heading: str) -> Table:
     """Return the confusion matrix: a row per true class, a column per predicted class."""
-    columns: Columns = []
-    for name, called in zip(result.classes, result.confusion_KK.T.tolist(), strict=True):
-        columns.append(counts(name, called))
+    columns = list(map(counts, result.classes, result.confusion_KK.T.tolist()))
     return Table(result.classes, columns, heading)

@@ -55,7 +55,7 @@ from asdf.scoring.whose_scores import check_networks_of, network_of, warn_of_oth
 from asdf.shipped import is_shipped
 from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, each, texts
-from asdf.tasks.fusion.gain import FusionGain
+from asdf.tasks.fusion.gain import FusionGain, make_folds, measure_gain
 from asdf.text import p_value_text
 from asdf.trials.formats import read_score_file
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from asdf.arrays import Floats
     from asdf.metrics.calibration import Calibration
     from asdf.metrics.fusion import Fusion
-    from asdf.tasks.fusion.gain import FusionGain
 
 _FUSED = "fusion"
 MIN_FOLDS = 2
@@ -158,18 +157,14 @@ def read_development(args: DevelopmentOptions) -> DevelopmentSet:
             raise UsageError(f"{path} is a folder. Select one of its score files with --on SET.")
         words.append(f"{word}/{args.on}.txt" if is_folder else word)
     systems = named_systems(words)
+    names, paths = each(systems, "name"), each(systems, "path")
     protocol = read_protocol_option(args)
     scores: list[Scores] = []
-    for system in systems:
-        own = read_system_scores(system.path, protocol, args.ignore_others)
-        scores.append(_aligned(system.path, own, systems[0].path, scores))
-    return DevelopmentSet(
-        args.on,
-        [system.name for system in systems],
-        [system.path for system in systems],
-        scores,
-        speakers_of(scores[0], protocol.trials),
-    )
+    for path in paths:
+        own = read_system_scores(path, protocol, args.ignore_others)
+        scores.append(_aligned(path, own, paths[0], scores))
+    speakers = speakers_of(scores[0], protocol.trials)
+    return DevelopmentSet(args.on, names, paths, scores, speakers)
 
 
 def _aligned(path: Path, scores: Scores, first: Path, before: Sequence[Scores]) -> Scores:
@@ -222,17 +217,17 @@ def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
     groups = "trials" if development.speakers is None else "speakers"
     folds = len(measured.members[0].fold_weights)
     members = measured.members
-    names = [*(member.name for member in members), _FUSED]
-    columns = _rate_columns([*(member.result for member in members), result])
-    calibrated = [*(member.cllr for member in members), result.cllr]
-    columns.append(Column("cllr", "Cllr bits").with_values(calibrated))
     ends = [(min(member.fold_weights), max(member.fold_weights)) for member in members]
-    columns += [
+    calibrated = [*each(members, "cllr"), result.cllr]
+    columns = [
+        *_rate_columns([*each(members, "result"), result]),
+        Column("cllr", "Cllr bits").with_values(calibrated),
         texts("weight", [*(f"{member.weight:.4g}" for member in members), ""]),
         texts("in the folds", [*(f"{a:.4g} .. {b:.4g}" for a, b in ends), ""], is_left=True),
     ]
+    names = [*each(members, "name"), _FUSED]
     lines = [
-        f"fusion of {len(measured.members)} systems{on_set}: {trials} trials, {result.bona_fide} "
+        f"fusion of {len(members)} systems{on_set}: {trials} trials, {result.bona_fide} "
         f"bona fide, {result.spoof} spoof",
         f"{measured.fusion.method}: {METHODS[measured.fusion.method]}",
         f"cross-validated in {folds} folds of {groups}: none is fused by weights fitted to it",
@@ -242,14 +237,13 @@ def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
         "Cllr is of scores calibrated on the other folds; EER and minDCF of single systems need "
         "no fit",
     ]
-    best = measured.members[measured.best].name
-    lines += _difference_lines(best, measured.gain, groups)
-    for member in measured.members:
-        if member.weight < 0:
-            lines.append(
-                f"{member.name} has a negative weight: it only corrects errors that it shares with "
-                "the others. Compare with a fusion without it."
-            )
+    lines += _difference_lines(members[measured.best].name, measured.gain, groups)
+    lines += [
+        f"{member.name} has a negative weight: it only corrects errors that it shares with the "
+        "others. Compare with a fusion without it."
+        for member in members
+        if member.weight < 0
+    ]
     return "\n".join(lines)
 
 
@@ -272,13 +266,11 @@ def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str
 
 def gain_record(development: DevelopmentSet, measured: FusionGain) -> dict[str, Any]:
     """Return all numbers of a fusion as JSON values; error rates are fractions."""
-    systems = []
-    for member, path in zip(measured.members, development.paths, strict=True):
-        systems.append({**asdict(member), "scores": str(path)})
+    files = zip(measured.members, development.paths, strict=True)
     return {
         "set": development.set,
         "fusion": measured.fusion.content(),
-        "systems": systems,
+        "systems": [{**asdict(member), "scores": str(path)} for member, path in files],
         "fused": asdict(measured.result),
         "best_system": measured.members[measured.best].name,
         "gain": None if measured.gain is None else asdict(measured.gain),
@@ -340,10 +332,7 @@ def write_fused_system(
 
 def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration:
     """Return the calibration of fused scores, with the threshold at their EER."""
-    import numpy as np
-
     from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate, eer_threshold
-    from asdf.trials.score_file import Scores
 
     first = development.scores[0]
     columns = [system.scores for system in development.scores]
@@ -415,9 +404,6 @@ def main(arguments: list[str]) -> int:
     if args.networks:
         # In another order than their scores, networks would get each other's weights.
         check_networks_of(args.networks, development.paths, development.scores, args.folder)
-    # Imported here, so that mistakes in the options are reported at once.
-    from asdf.tasks.fusion.gain import make_folds, measure_gain
-
     first = development.scores[0]
     speakers = development.speakers
     measured = measure_gain(
@@ -466,8 +452,12 @@ def _check(args: FuseOptions) -> None:
             "--output must be given together with --apply (fused scores) or --networks (fused "
             "system)."
         )
-    _check_count("--apply", args.apply, len(args.scores))
-    _check_count("--networks", args.networks, len(args.scores))
+    for option_name, words in (("--apply", args.apply), ("--networks", args.networks)):
+        if words and len(words) != len(args.scores):
+            raise UsageError(
+                f"{option_name} has {len(words)} values, but the fusion has {len(args.scores)} "
+                "systems. Give one per system, in the same order."
+            )
     if args.networks and args.output:
         check_file(args.output)
         if args.output.suffix != ".json":
@@ -478,14 +468,4 @@ def _check(args: FuseOptions) -> None:
             is_known = parse_name(network) is not None or is_shipped(network)
             if not is_known and not Path(network).exists():
                 raise UsageError(f"there is no network {network}. Check the path.")
-    inputs = [Path(word) for word in args.apply]
-    inputs += [Path(word) for word in args.scores]
-    check_inputs([*inputs, args.protocol])
-
-
-def _check_count(option: str, words: Sequence[str], systems: int) -> None:
-    if words and len(words) != systems:
-        raise UsageError(
-            f"{option} has {len(words)} values, but the fusion has {systems} systems. Give one per "
-            "system, in the same order."
-        )
+    check_inputs([*map(Path, (*args.apply, *args.scores)), args.protocol])
