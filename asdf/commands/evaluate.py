@@ -19,8 +19,8 @@
 The first line of a file shows what it holds.
 
 Detection scores are lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
-SCORE' (with or without the header 'filename TAB cm-score'), plain or gzipped; a higher score means
-bona fide. The protocol is a label file of any corpus that ASDF supports. If both files have labels,
+SCORE', or a table with a header such as 'file,score', plain or gzipped; a higher score means bona
+fide. The protocol is a label file of any corpus that ASDF supports. If both files have labels,
 they must agree, and every trial of the protocol needs a score. For several seeds, given as
 NAME=A,B,C or as files of runs whose recorded settings differ only in the seed, the output also has
 the mean, standard deviation, interval and a test over seeds. For a set with only one class, the

@@ -18,11 +18,17 @@ from typing import Any, Literal
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, read_number
+from asdf.trials.label_files import PATHS
 from asdf.trials.score_file import ScoreCollector, Scores, missing_class, read_scores
 from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
+from asdf.trials.trial_list import LABELS
 
-# The first line of DeepFense's score files.
-_CSV = ("id_audio", "label", "score_spoof", "score_bonafide")
+# Names of columns in a table of scores, in lower case, without separators.
+_PATHS = frozenset({*PATHS, "idaudio", "trial"})
+_SCORES = frozenset({"score", "scores", "cmscore", "llr"})
+_LOGITS = frozenset({"scorebonafide", "scorespoof"})
+_LOGGED = "Output,"
+_LOG = ["output", "path", "target", "score"]
 # Without 1 and 0, unlike the keys of label files, since these mark a score file of ASDF.
 KEYS = {"bonafide": 1, "bona-fide": 1, "spoof": 0}
 # How the table of `score --csv` begins; the score's column is named after its kind.
@@ -114,10 +120,10 @@ def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> F
     cells = first.split()
     if not cells:
         return "asdf"
-    if _cells_of_csv(first) == _CSV:
-        return "csv"
     if first.startswith(_TABLE):
         return "table"
+    if _columns_of(first)[0]:
+        return "csv"
     if first == "{":
         return "document"
     utterance = first.rsplit(None, 1)[0]
@@ -126,9 +132,9 @@ def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> F
     is_tabbed = len(scores) == 1 and len(scores[0].split()) == 1
     if is_tabbed or (is_trial is not None and is_trial(utterance)):
         return "two columns"
-    if len(cells) >= 3 and cells[-2] in ("0", "1"):
+    if len(cells) >= 3 and cells[-2] in LABELS:
         return "asdf"
-    if len(cells) >= 4 and cells[-2] in KEYS:
+    if len(cells) >= 4 and cells[-2].lower() in KEYS:
         return "keyed"
     return "two columns"
 
@@ -143,13 +149,13 @@ def read_keyed_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
     for number, line in numbered_lines(path):
         # Split from the right, since only the utterance may contain spaces.
         cells = line.rsplit(None, 3)
-        if len(cells) != 4 or cells[2] not in KEYS:
+        if len(cells) != 4 or cells[2].lower() not in KEYS:
             raise AsdfError(
                 f"{path}, line {number}: expected 'UTT ATTACK bonafide|spoof SCORE', found "
                 f"'{line}'."
             )
         utterance, attack, key, score = cells
-        collector.add(number, utterance, score, KEYS[key], attack)
+        collector.add(number, utterance, score, KEYS[key.lower()], attack)
     return collector.scores(both_classes=both_classes)
 
 
@@ -164,7 +170,8 @@ def read_two_columns(path: AnyPath) -> ScoreFile:
     for number, line in numbered_lines(path):
         cells = line.rsplit("\t" if "\t" in line else None, 1)
         if len(cells) != 2:
-            raise AsdfError(f"{path}, line {number}: expected 'UTT SCORE', found '{line}'.")
+            advice = " A csv needs a header such as file,score." if "," in line else ""
+            raise AsdfError(f"{path}, line {number}: expected 'UTT SCORE', found '{line}'.{advice}")
         # Only in the first line; later it would show that files were concatenated, and is an error.
         if may_be_header and cells[1].lower() in ("cm-score", "score"):
             continue
@@ -175,33 +182,51 @@ def read_two_columns(path: AnyPath) -> ScoreFile:
 
 
 def read_score_csv(path: AnyPath) -> ScoreFile:
-    """Read `ID_audio,label,score_spoof,score_bonafide` with its header, as DeepFense writes it.
+    """Read a table with a header that names recordings, scores and, if it has them, labels.
 
-    In this format, label 1 is bona fide, and the score is the bona fide score minus the spoof
-    score. If a label is neither 0 nor 1, as for words unknown to its config, the file counts as one
-    without labels.
+    Its delimiter is a comma, semicolon, bar or TAB. Instead of a score it may have two, as in
+    DeepFense's `ID_audio,label,score_spoof,score_bonafide`: bona fide minus spoof. Label 1 is bona
+    fide; with a label that is none of `CLASSES` the file counts as one without labels. So does a
+    log of the baselines of ASVspoof 2021, with lines `Output, UTT, TARGET, SCORE`.
 
     Raises:
         AsdfError: as in `read_scores`, except for missing classes.
     """
     collector = ScoreCollector(path)
-    has_labels = True
-    for number, line in numbered_lines(path):
-        cells = _cells_of_csv(line)
-        if cells == _CSV and number == 1:
+    first, lines = peek(numbered_lines(path))
+    delimiter, names = _columns_of(first)
+    is_log = names == _LOG
+    if not is_log:
+        next(lines)
+    file = next(name for name in names if name in _PATHS)
+    has_labels = "label" in names
+    for number, line in lines:
+        if is_log and not line.startswith(_LOGGED):
             continue
-        if len(cells) != len(_CSV):
-            raise AsdfError(
-                f"{path}, line {number}: expected 'ID_audio,label,score_spoof,score_bonafide', "
-                f"found '{line}'."
-            )
-        utterance = line.rsplit(",", 3)[0].strip()
-        _, label, spoof, bona_fide = cells
-        has_labels = has_labels and label in ("0", "1")
-        score = _difference(bona_fide, spoof)
-        collector.add(number, utterance, score, int(label == "1"))
+        # Split from the right, since an unquoted name may contain a comma.
+        cells = [cell.strip().strip('"') for cell in line.rsplit(delimiter, len(names) - 1)]
+        if len(cells) != len(names):
+            raise AsdfError(f"{path}, line {number}: expected '{first}', found '{line}'.")
+        if delimiter != ",":
+            cells = [cell.replace(",", ".") for cell in cells]
+        row = dict(zip(names, cells, strict=True))
+        label = CLASSES.get(row.get("label", "").lower())
+        has_labels = has_labels and label is not None
+        score = next((row[name] for name in names if name in _SCORES), None)
+        score = score or _difference(row["scorebonafide"], row["scorespoof"])
+        collector.add(number, row[file], score, label or 0)
     scores = collector.scores(both_classes=False)
     return ScoreFile(scores.ids, scores.scores, scores.labels if has_labels else None)
+
+
+def _columns_of(first: str) -> tuple[str, list[str]]:
+    """Return the delimiter and the plain names of the columns of a table of scores; else '', []."""
+    if first.startswith(_LOGGED):
+        return ",", _LOG
+    delimiter = next((sign for sign in ";\t|," if sign in first), "\n")
+    names = [re.sub(r"[\W_]", "", cell).lower() for cell in first.split(delimiter)]
+    has_scores = not _SCORES.isdisjoint(names) or _LOGITS.issubset(names)
+    return (delimiter, names) if has_scores and not _PATHS.isdisjoint(names) else ("", [])
 
 
 def read_scored_table(path: AnyPath) -> ScoreFile:
@@ -266,11 +291,6 @@ def _text(row: Mapping[str, Any], name: str) -> str:
     return "" if value is None else str(value)
 
 
-def _cells_of_csv(line: str) -> tuple[str, ...]:
-    # Split from the right, since a name may contain a comma.
-    return tuple(cell.strip().lower() for cell in line.rsplit(",", 3))
-
-
 def _difference(bona_fide: str, spoof: str) -> str:
     """Return the difference of two numbers as a score's text; 'nan' if they are not numbers."""
     try:
@@ -280,17 +300,7 @@ def _difference(bona_fide: str, spoof: str) -> str:
         return f"{bona_fide}-{spoof}"
 
 
-CLASSES = {
-    "bonafide": 1,
-    "bona-fide": 1,
-    "genuine": 1,
-    "real": 1,
-    "1": 1,
-    "spoof": 0,
-    "fake": 0,
-    "deepfake": 0,
-    "0": 0,
-}
+CLASSES = {**KEYS, **LABELS, "genuine": 1, "real": 1, "fake": 0, "deepfake": 0}
 BETWEEN = 0.5
 """The threshold between the scores of the two decisions."""
 

@@ -21,10 +21,10 @@ from asdf.text import shorten
 from asdf.trials.label_words import Columns, are_labels, label_of, labels_of_values, plain_word
 from asdf.trials.table import TrialCollector
 from asdf.trials.text_lines import NumberedLines, peek
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import LABELS, TrialList
 
 # In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.
-_WORDS = {"bonafide": 1, "bona-fide": 1, "spoof": 0, "1": 1, "0": 0}
+_WORDS = {"bonafide": 1, "bona-fide": 1, "spoof": 0, **LABELS}
 _WORDS_OF_AT_ADD = {"real": 1, "fake": 0}
 # For tables that users make for their own corpora.
 _WORDS_OF_LISTS = {**_WORDS, **_WORDS_OF_AT_ADD, "bona fide": 1, "genuine": 1}

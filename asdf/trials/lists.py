@@ -24,7 +24,7 @@ from asdf.trials.label_files import (
 from asdf.trials.label_words import Columns
 from asdf.trials.table import TrialCollector, is_trials_file, parse_table
 from asdf.trials.text_lines import NumberedLines, file_lines, peek
-from asdf.trials.trial_list import REFERENCE, UNLABELLED, TrialList
+from asdf.trials.trial_list import LABELS, REFERENCE, UNLABELLED, TrialList
 
 _SHOWN = 10
 
@@ -74,22 +74,22 @@ def _parse_lines(lines: NumberedLines, path: Path, unlabelled: bool) -> TrialLis
         if unlabelled:
             # The labels of a labelled list are dropped.
             # A recording may itself be called '1'.
-            name_ends = label in ("0", "1") and utterance.strip() != ""
+            name_ends = label in LABELS and utterance.strip() != ""
             collector.add(number, utterance.strip() if name_ends else text, UNLABELLED)
             continue
-        if not utterance.strip() or label not in ("0", "1"):
+        if not utterance.strip() or label not in LABELS:
             raise AsdfError(
                 f"{path}, line {number}: {text[:120]!r} is not 'relative/path.flac 1'. Each line "
                 "is a path, a space, and 1 (bona fide) or 0 (spoof). Recordings without labels are "
                 "a corpus with unlabelled=True, which some training steps take."
             )
-        collector.add(number, utterance.strip(), int(label))
+        collector.add(number, utterance.strip(), LABELS[label])
     return collector.trials()
 
 
 def is_any_table(first_line: str) -> bool:
     """Whether a list with this first line is a table of others, rather than a line of our own."""
-    is_ours = first_line.rstrip().rpartition(" ")[2] in ("0", "1")
+    is_ours = first_line.rstrip().rpartition(" ")[2] in LABELS
     return not is_ours and delimiter_of(first_line) != ""
 
 

@@ -22,7 +22,7 @@ from asdf.runs.files import atomic_write
 from asdf.text import AnyPath, quoted_and_more, read_number
 from asdf.trials.how_scored import check_unchanged
 from asdf.trials.text_lines import numbered_lines
-from asdf.trials.trial_list import TrialList, find_repeats, same_recording, values_at
+from asdf.trials.trial_list import LABELS, TrialList, find_repeats, same_recording, values_at
 
 _SHOWN = 5
 
@@ -106,12 +106,12 @@ def read_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
                 f"{path}, line {number}: expected 'relative/path.flac 1 <score>', found '{line}'."
             )
         utterance, label, score = cells
-        if label not in ("0", "1"):
+        if label not in LABELS:
             raise AsdfError(
                 f"{path}, line {number}: the label '{label}' is neither 1 (bona fide) nor 0 "
                 "(spoof)."
             )
-        collector.add(number, utterance, score, int(label))
+        collector.add(number, utterance, score, LABELS[label])
     return collector.scores(both_classes=both_classes)
 
 

@@ -28,6 +28,9 @@ from asdf.trials.packed_names import Names
 REFERENCE = "reference"
 """Column with the path of each trial's reference, relative to the list's folder; '' for none."""
 
+LABELS = {"1": 1, "0": 0, "1.0": 1, "0.0": 0}
+"""Labels as they are written; pandas writes those of a column with a gap as floats."""
+
 UNLABELLED = -1
 """Label of a recording that is not known to be genuine or spoofed."""
 
@@ -270,7 +273,7 @@ def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
 
 def bare_name(utterance: str) -> str:
     """Return `LA_0001` for `flac/LA_0001.flac`; only suffixes of recordings are removed."""
-    name = utterance.rsplit("/", 1)[-1]
+    name = utterance.replace("\\", "/").rsplit("/", 1)[-1]
     # Three times as fast as a Path, for a million names.
     stem, suffix = os.path.splitext(name)  # noqa: PTH122
     if suffix.lower() in AUDIO_SUFFIXES:
@@ -279,10 +282,10 @@ def bare_name(utterance: str) -> str:
 
 
 def same_recording(path: str) -> str:
-    """Return the canonical spelling of a path: `a//b`, `./a/b` and `c/../a/b` are `a/b`."""
+    """Return the canonical spelling of a path: `a//b`, `./a/b`, `c/../a/b`, `a\\b` are `a/b`."""
     # Called for a million paths, of which hardly any needs a change.
-    if "//" in path or "./" in path:
-        return posixpath.normpath(path)
+    if "//" in path or "./" in path or "\\" in path:
+        return posixpath.normpath(path.replace("\\", "/"))
     return path
 
 

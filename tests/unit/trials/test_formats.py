@@ -14,6 +14,8 @@ from asdf.evaluation import (
     read_unlabelled_scores,
     write_scores,
 )
+from asdf.trials.matching import read_matched
+from asdf.trials.trial_list import TrialList
 
 LABELS = {"E_1": 1, "E_2": 0}
 
@@ -57,6 +59,73 @@ def test_a_csv_of_deepfense(tmp_path):
 def test_lines_of_a_csv_that_do_not_fit(tmp_path, line, message):
     path = tmp_path / "s.csv"
     path.write_text(f"{CSV}E_1,1,-1.5,2.5\n{line}\n")
+    with pytest.raises(AsdfError, match=message):
+        read_any_scores(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file,score\nE_1.wav,0.5\nE_2.wav,-0.5\n",
+        "filename,cm-score\r\nE_1,0.5\r\nE_2,-0.5\r\n",
+        "\ufefffile;score\nE_1;0,5\nE_2;-0,5\n",
+        "score;Utterance ID\n5e-1;E_1\n-0.5;E_2\n",
+        "path|attack|LLR\nE_1|-|0.5\nE_2|A07|-0.5\n",
+        "file_name\tseconds\tscore\nE_1\t3.2\t0.5\nE_2\t1.5\t-0.5\n",
+        # pandas' index, and quotes.
+        ',"file","score"\n0,"flac/E_1.flac",0.5\n1,"flac/E_2.flac",-0.5\n',
+        "utt,score_bonafide,score_spoof\nE_1,0.25,-0.25\nE_2,0,0.5\n",
+        "Output, E_1, 1, 0.5\nOutput, E_2, 1, -0.5\n",
+        "Output, E_1, -1, 0.5\nTesting took 3 s, 2 files\nOutput, E_2, -1, -0.5\n",
+        "wav\\eval\\E_1.wav 0.5\nwav\\eval\\E_2.wav -0.5\n",
+        "C:\\data\\E_1.wav 0.5\nC:\\data\\E_2.wav -0.5\n",
+    ],
+)
+def test_what_other_programs_write_takes_labels_from_the_protocol(tmp_path, text):
+    path = tmp_path / "s.csv"
+    path.write_bytes(text.encode())
+    trials = TrialList(["flac/E_1.flac", "flac/E_2.flac"], [1, 0])
+    scores = read_matched(path, trials).scores
+    assert (scores.labels.tolist(), scores.scores.tolist()) == ([1, 0], [0.5, -0.5])
+    with pytest.raises(AsdfError, match="has no label"):
+        read_any_scores(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file,label,score\nE_1,bonafide,0.5\nE_2,spoof,-0.5\n",
+        "file;score;label\nE_1;0,5;1\nE_2;-0,5;0\n",
+        "path,label,score\nE_1,1.0,0.5\nE_2,0.0,-0.5\n",
+        "path\tlabel\tscore\nE_1\tReal\t0.5\nE_2\tFake\t-0.5\n",
+        "E_1 - Bonafide 0.5\nE_2 A07 Spoof -0.5\n",
+        "E_1 - BONAFIDE 0.5\nE_2 A07 spoof -0.5\n",
+        "E_1 1.0 0.5\nE_2 0.0 -0.5\n",
+    ],
+)
+def test_labels_of_other_programs(tmp_path, text):
+    path = tmp_path / "s.csv"
+    path.write_text(text)
+    scores = read_any_scores(path)
+    assert scores.ids == ["E_1", "E_2"]
+    assert (scores.labels.tolist(), scores.scores.tolist()) == ([1, 0], [0.5, -0.5])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a.wav,0.5\nb.wav,0.1\n", "line 1: expected 'UTT SCORE'.* needs a header such as file,sc"),
+        ("file,fake_probability\na,0.5\n", "line 1: .* needs a header such as file,score"),
+        ("file,score\na,0.5\nb\n", "line 3: expected 'file,score', found 'b'"),
+        ("file;score\na;1.234,5\n", r"line 2: the score '1\.234\.5' is not a number"),
+        ("file,score\na,0.5\nfile,score\n", "line 3: the score 'score' is not a number"),
+        ("file,score\na\\b,0.5\na/b,0.5\n", "line 3: 'a/b' was already scored in line 2"),
+        ("Output, a, 1\n", "line 1: expected 'Output, a, 1'"),
+    ],
+)
+def test_tables_of_scores_that_do_not_fit(tmp_path, text, message):
+    path = tmp_path / "s.csv"
+    path.write_text(text)
     with pytest.raises(AsdfError, match=message):
         read_any_scores(path)
 

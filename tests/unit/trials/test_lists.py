@@ -27,6 +27,12 @@ def test_ids_labels_and_order_are_those_of_the_file(write, tmp_path):
     assert utterances.path(2) == tmp_path / "c 2" / "z 1.flac" and utterances.name == "mine"
 
 
+def test_labels_that_pandas_wrote_as_floats(write, tmp_path):
+    for content, name in (("a b 1.0\nc 0.0\n", "l.txt"), ("path,label\na b,1.0\nc,0.0\n", "l.csv")):
+        utterances = read_list(write(content, name), tmp_path)
+        assert (utterances.ids, utterances.labels.tolist()) == (["a b", "c"], [1, 0])
+
+
 def test_a_byte_order_mark_and_windows_line_ends_change_nothing(write, tmp_path):
     plain = read_list(write("a.flac 1\nb.flac 0\n"), tmp_path)
     other = read_list(write(b"\xef\xbb\xbfa.flac 1\r\nb.flac 0\r\n"), tmp_path)
