@@ -242,7 +242,7 @@ def test_scores_and_networks_that_cannot_be_used(capsys, tmp_path, network, scor
     status, _, errors = run(capsys, tmp_path / "weights.pt", scores)
     assert status == 1
     assert "python -m asdf import" in errors
-    assert run(capsys, tmp_path / "missing.pt", scores)[0] == 1
+    assert run(capsys, tmp_path / "missing.pt", scores)[0] == 2
     assert run(capsys, network, tmp_path / "missing.txt")[0] == 1
 
 
