@@ -30,10 +30,7 @@ _SUFFIXES = (".txt", ".tsv", ".csv", ".scores")
 class ProtocolOptions:
     """The protocol of the score files."""
 
-    protocol: Path | None = option(
-        "label file of the set, with labels and conditions; or its folder, with real/ and fake/",
-        metavar="P",
-    )
+    protocol: Path | None = option("label file, or folder with real/ and fake/", metavar="P")
     subset: str | None = option("evaluate only this subset of P (ASVspoof 2021: eval)", metavar="S")
     ignore_others: bool = flag("ignore scored trials that are not in P")
 

@@ -284,11 +284,7 @@ class Hearing:
             blocks = [piece.waveform]
         else:
             blocks = recording.read_in_blocks(search.window)
-        known_at = {
-            (window.start, window.end): window
-            for window in known
-            if window.end - window.start == search.window
-        }
+        known_at = {(window.start, window.end): window for window in known}
         found = []
 
         def cut_unknown() -> Iterator[Cut]:
@@ -302,7 +298,8 @@ class Hearing:
         count = 0
         if shown:
             count = count_windows(samples, search.window, search.hop)
-            count -= sum(start % search.hop == 0 for start, _ in known_at)
+            spans = {(start, start + search.window) for start in range(0, samples, search.hop)}
+            count -= len(spans & known_at.keys())
         unknown = self.score_windows(cut_unknown(), search.window, self.sad, recording, count)
         return sorted(chain(unknown, found), key=lambda window: window.start)
 

@@ -94,7 +94,9 @@ async def read_upload(
     # A request without a type is accepted as it is: many programs send none.
     if kind and not is_form and not kind.startswith(_TYPES):
         raise Refusal(415, f"{shorten(kind, 60)!r} is not a content type of recordings: {_HINT}.")
-    reading = (_read_form if is_form else _read_body)(request, limits, hold)
+    max_bytes = limits.max_bytes + (_FORM_BYTES if is_form else 0)
+    chunks = _read_chunks(request, limits, max_bytes, hold)
+    reading = _read_form(request, chunks) if is_form else _read_body(chunks)
     try:
         return await asyncio.wait_for(reading, limits.upload_s)
     except asyncio.TimeoutError:
@@ -149,17 +151,11 @@ async def watch_client(request: Request) -> AsyncIterator[asyncio.Future[None]]:
         gone.cancel()
 
 
-async def _read_body(
-    request: Request, limits: ServiceLimits, hold: Callable[[int], None]
-) -> Upload:
-    chunks = [chunk async for chunk in _read_chunks(request, limits, limits.max_bytes, hold)]
-    return Upload(b"".join(chunks))
+async def _read_body(chunks: AsyncGenerator[bytes, None]) -> Upload:
+    return Upload(b"".join([chunk async for chunk in chunks]))
 
 
-async def _read_form(
-    request: Request, limits: ServiceLimits, hold: Callable[[int], None]
-) -> Upload:
-    chunks = _read_chunks(request, limits, limits.max_bytes + _FORM_BYTES, hold)
+async def _read_form(request: Request, chunks: AsyncGenerator[bytes, None]) -> Upload:
     bounds = {"max_files": 2, "max_fields": _MAX_FIELDS, "max_part_size": _FORM_BYTES}
     parser = _InMemoryParser(request.headers, chunks, **bounds)
     try:
