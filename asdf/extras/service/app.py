@@ -34,6 +34,7 @@ from asdf.extras.service.service import Question, Service
 from asdf.extras.service.uploads import read_upload, unknown_name, watch_client
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.scoring.parts import part_window
+from asdf.scoring.windows import in_samples
 from asdf.version import VERSION
 
 _FILE = {"type": "string", "format": "binary"}
@@ -80,15 +81,16 @@ class Asked(BaseModel):
     outline: int = Field(0, ge=0, le=4000)
     """Points of the waveform's outline, for a picture."""
 
-    def read_question(self) -> Question:
-        """Return what is asked.
+    def read_question(self, window_samples: int) -> Question:
+        """Return what is asked of a network that hears windows of up to `window_samples` whole.
 
         Raises:
-            UsageError: a hop without a window.
+            UsageError: a hop without a window, or windows that leave parts out.
         """
         windows = None
         if self.window is not None:
             windows = (self.window, self.window / 2 if self.hop is None else self.hop)
+            in_samples(*windows, window_samples)
         elif self.hop is not None:
             raise UsageError("hop is the distance between windows: set window too.")
         return Question(windows, self.trial, self.outline)
@@ -130,10 +132,6 @@ def describe_service(service: Service) -> dict[str, Any]:
     limits = service.limits
     heading = service.documents.of_whole
     provenance = service.documents.provenance
-    length = f"{limits.max_seconds:g} seconds"
-    for size, unit in ((60, "minutes"), (3600, "hours")):
-        if limits.max_seconds >= 2 * size:
-            length = f"{limits.max_seconds / size:g} {unit}"
     made = {name: getattr(provenance, name) for name in ("asdf", "torch", "network_sha256")}
     names = ("network", "kind", "threshold", "decision", "calibration", "scores", "remark")
     return {
@@ -141,7 +139,7 @@ def describe_service(service: Service) -> dict[str, Any]:
         **{name: getattr(heading, name) for name in names},
         "max_mb": limits.max_mb,
         "max_seconds": limits.max_seconds,
-        "limits": f"{limits.max_mb:g} MB and {length}",
+        "limits": f"{limits.max_mb:g} MB and {limits.max_seconds / 60:g} minutes",
         "window_s": part_window(detector.length, detector.window_samples) / detector.sample_rate,
         "suffixes": sorted(AUDIO_SUFFIXES),
     }
@@ -165,8 +163,7 @@ def _add_scores(app: FastAPI, service: Service, token: Token | None) -> None:
     async def score(request: Request, asked: Annotated[Asked, Query()]) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
         _check_token(token, request)
-        question = asked.read_question()
-        service.check_question(question)
+        question = asked.read_question(service.detector.window_samples)
         with service.slot() as slot:
             hold = partial(service.enlarge, slot, seconds=0)
             upload = await read_upload(request, service.limits, hold)

@@ -18,7 +18,7 @@ Requires `pip install 'asdf-antispoofing[serve]'`. See docs/service.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,8 +111,16 @@ def open_network(args: ServeOptions) -> Detector:
     """
     from asdf.commands.score import open_detector
 
-    shared = {each.name for each in fields(DetectorOptions)} & vars(args).keys()
-    options = DetectorOptions(**{name: getattr(args, name) for name in shared})
-    if args.workers > 1 and not args.threads:
-        options = replace(options, threads=1)
-    return open_detector(options)
+    threads = args.threads or (1 if args.workers > 1 else None)
+    return open_detector(
+        DetectorOptions(
+            network=args.network,
+            base=args.base,
+            network_folder=args.network_folder,
+            threshold=args.threshold,
+            device=args.device,
+            threads=threads,
+            no_parts=args.no_parts,
+            speech_check=args.speech_check,
+        )
+    )

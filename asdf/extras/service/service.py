@@ -182,11 +182,6 @@ class Service:
             self.in_memory = others + max(places, slot.places)
             slot.places = max(places, slot.places)
 
-    def check_question(self, question: Question) -> None:
-        """Raise a UsageError if a request cannot be answered, before anything is read."""
-        if question.window is not None:
-            in_samples(*question.window, self.detector.window_samples)
-
     async def answer(
         self, upload: Upload, question: Question, gone: asyncio.Future[None], slot: Slot
     ) -> dict[str, Any]:
