@@ -93,6 +93,7 @@ CLASSES: dict[str, str] = {
     "asdf.networks.CosinePairNetwork": "docs/your_own.md has a network that takes references.",
     "asdf.networks.MLPPairNetwork": "docs/your_own.md has a network that takes references.",
     "asdf.networks.AudioLanguageModel": _LANGUAGE_MODEL,
+    "asdf.src.networks.architectures2.DefaultNetwork": "docs/original.md has it as a file.",
     "cosine_restarts": "Write the schedule as a function of your own.",
     "sharded": "Choose 'shuffled' or 'weighted_corpora', which read tars in any order.",
     "sharded_classes": "Choose 'balanced_classes', which reads tars in any order.",
@@ -116,9 +117,7 @@ COMMANDS: dict[str, str] = {
 """What to use instead of a command, by its name."""
 
 OPTIONS: dict[str, str] = {
-    "calibrate --prior": "Give --costs p_spoof=X.",
-    "calibrate --cost-miss": "Give --costs cost_miss=X.",
-    "calibrate --cost-fa": "Give --costs cost_fa=X.",
+    "calibrate --prior --cost-miss --cost-fa": "Give --costs p_spoof=X,cost_miss=X,cost_fa=X.",
     "evaluate --title": "The caption of a figure says what it is of.",
     "fuse --seed": "Folds follow from the trials alone.",
     "robustness --seed": "Draws follow from the recordings alone.",
@@ -126,12 +125,9 @@ OPTIONS: dict[str, str] = {
     "launch --search --trials --storage --objective --pruner": _SEARCH,
     "doctor --wait": "Its checks print their findings as they arrive; Ctrl-C ends one that hangs.",
     "score --reference": "A list names references in its column `reference`.",
-    "sasv --p-target": "Give --costs p_target=X.",
-    "sasv --p-nontarget": "Give --costs p_nontarget=X.",
-    "sasv --p-spoof": "Give --costs p_spoof=X.",
-    "sasv --cost-miss": "Give --costs cost_miss=X.",
-    "sasv --cost-fa": "Give --costs cost_fa=X.",
-    "sasv --cost-spoof": "Give --costs cost_spoof=X.",
+    "sasv --p-target --p-nontarget --p-spoof --cost-miss --cost-fa --cost-spoof": (
+        "Give --costs with its name and an underscore, such as p_target=X,cost_miss=X."
+    ),
     "sasv --cm": "Give the CM scores as the score file, next to --asv-scores.",
     "sasv --on-cm --on-asv": "Give --on CM,ASV.",
     "embed --by --method --picture": "matplotlib and sklearn draw the vectors that `embed` writes.",

@@ -1,4 +1,4 @@
-"""Every file of docs/your_own.md and docs/training_steps.md, in a recipe folder of its own.
+"""Every file of docs/your_own.md, training_steps.md and original.md, in a recipe folder of its own.
 
 Each is run with the config lines below it.
 """
@@ -11,6 +11,7 @@ import re
 import runpy
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from asdf.networks import Outputs
 from tests.unit.conftest import sound, write_small_network
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "docs" / name for name in ("your_own.md", "training_steps.md")]
+PAGES = [ROOT / "docs" / name for name in ("your_own.md", "training_steps.md", "original.md")]
 PAGE = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
 # A file with its name in the first line, and the indented lines of a config after it.
 EXAMPLE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```\n\n((?:    \S[^\n]*\n)+)", re.DOTALL)
@@ -81,7 +82,7 @@ def test_every_file_of_the_page_is_run() -> None:
         *("my_task", "my_student", "my_network", "my_language_model", "my_reference"),
         *("my_metric", "my_column", "my_callbacks"),
         *("my_sam", "my_mldg", "my_teacher", "my_pretraining"),
-        "my_gem",
+        *("my_gem", "my_default_network"),
     ]
 
 
@@ -214,6 +215,54 @@ def test_the_back_end(recipe, capsys):
     run(recipe, capsys, EXAMPLES["my_back_end"], "recipe.end_stage=1")
     state = network_of(recipe)["model_state_dict"]
     assert state["back_end.output.weight"].shape == (2, 120)
+
+
+def test_the_default_network_of_the_original(tmp_path):
+    example = EXAMPLES["my_default_network"]
+    network = runpy.run_path(str(_written(tmp_path, example)))["DefaultNetwork"]
+    network = network(None, SimpleNamespace(dimension=1024)).eval()
+    for name, tensor in network.state_dict().items():
+        numbers = torch.arange(tensor.numel(), dtype=torch.float64)
+        values = 0.05 * torch.sin(0.7 * numbers + len(name))
+        values = values.abs() + 0.5 if name.endswith("running_var") else values
+        tensor.copy_(values.reshape(tensor.shape))
+    features = torch.sin(0.013 * torch.arange(57 * 1024, dtype=torch.float64)).float()
+    with torch.no_grad():
+        _, logits_B2 = network(features.reshape(1, 57, 1024))
+    # Of the original's own code, with these weights and features.
+    torch.testing.assert_close(logits_B2, torch.tensor([[-0.0456053168, -0.1621077955]]))
+
+
+def test_weights_of_the_original_take_the_place_of_those_of_an_epoch(
+    recipe, capsys, tmp_path, monkeypatch
+):
+    example = EXAMPLES["my_default_network"]
+    words = ("front_end.architecture=tiny", "network.train_clip_size=16000", "recipe.end_stage=2")
+    run(recipe, capsys, example, *words)
+    scores = read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")
+    assert np.isfinite(scores.scores).all()
+    state = network_of(recipe)["model_state_dict"]
+    assert state["back_end.LL.weight"].shape == (128, 64)
+    # As the original saves it, on several GPUs.
+    theirs = {"module.consecutive_lr_updates": torch.zeros(1), "module.ssl_model.x": torch.ones(1)}
+    for name, tensor in state.items():
+        if name.startswith("back_end."):
+            theirs[name.replace("back_end.", "module.")] = torch.zeros_like(tensor)
+    theirs["module.LL4.bias"] = torch.tensor([0.25, 0.75])
+    monkeypatch.chdir(tmp_path)
+    torch.save({"model_state_dict": theirs}, "epoch.24.pt")
+    page = PAGES[-1].read_text(encoding="utf-8")
+    program = re.findall(r"```python\n(from pathlib.*?)```", page, re.DOTALL)[0]
+    epoch = recipe.system() / "networks" / "epoch.1.pt"
+    exec(program.replace("output/default-network/networks/epoch.1.pt", str(epoch)), {})
+    detector = asdf.Detector("default.pt", "cpu", network_folder=recipe.folder)
+    assert detector.score_trial(sound(20_000, 0), 16_000).raw == pytest.approx(0.75)
+
+
+def _written(folder: Path, example: Example) -> Path:
+    path = folder / f"{example.module}.py"
+    path.write_text(example.code)
+    return path
 
 
 def test_the_network(recipe, capsys):

@@ -125,6 +125,7 @@ ELSEWHERE = {
 PYTHON_ELSEWHERE = {
     "docs/your_own.md": "tests/test_your_own.py",
     "docs/training_steps.md": "tests/test_your_own.py",
+    "docs/original.md": "tests/test_your_own.py",
     "docs/lengths.md": "tests/recipes/test_lengths.py",
     "docs/rates.md": "tests/recipes/test_rates.py",
     "docs/augmentation.md": "tests/test_docs.py",

@@ -11,9 +11,11 @@ from asdf import removed
 from asdf.__main__ import COMMANDS, main
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError
+from asdf.networks import DetectorNetwork
 from asdf.removed import Removed
 from asdf.settings import Settings
 from asdf.settings.catalogue import catalogue, section_types
+from asdf.settings.class_path import find_class
 from asdf.settings.mistakes import SettingsError
 from asdf.settings.value_checks import check_value
 from tests.unit.conftest import write_small_network
@@ -113,6 +115,12 @@ def test_words_of_other_frameworks_name_settings_that_take_the_value() -> None:
         assert written or told.startswith(("torchrun", "python -m asdf")), told
         for name, value in written:
             check_value(catalogue()[name], literal_eval(value))
+
+
+def test_the_default_network_of_the_original_is_a_page(tmp_path) -> None:
+    path = "asdf.src.networks.architectures2.DefaultNetwork"
+    with pytest.raises(AsdfError, match=r"has left ASDF\. docs/original\.md has it as a file\."):
+        find_class(path, tmp_path, "network.network_class", DetectorNetwork)
 
 
 def test_what_has_left_is_not_there() -> None:

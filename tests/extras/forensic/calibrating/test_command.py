@@ -223,7 +223,7 @@ def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
         (("--costs", "cost_fa=nan"), 2, "and costs above 0"),
         (("--costs", "prior=.1"), 2, "Names: p_spoof, cost_miss, cost_fa."),
         (("--costs", "cost_fa=3", "--at-eer"), 2, "Give one of the two"),
-        (("--prior", ".1"), 2, "calibrate --prior has left ASDF. Give --costs p_spoof=X."),
+        (("--prior", ".1"), 2, "calibrate --prior has left ASDF. Give --costs p_spoof=X,"),
     ],
 )
 def test_mistakes(capsys, network, scores, options, status, message):
