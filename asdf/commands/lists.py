@@ -47,8 +47,7 @@ from asdf.runs.streams import show_error
 from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Table, counts
 from asdf.text import quoted_and_more
-from asdf.trials.label_files import LABEL_NAMES
-from asdf.trials.label_words import Columns, plain_word
+from asdf.trials.label_words import LABEL_NAMES, Columns, plain_word
 from asdf.trials.lists import check_files, read_list
 from asdf.trials.table import write_trials
 from asdf.trials.trees import open_tree

@@ -18,7 +18,15 @@ from pathlib import Path
 from asdf.errors import AsdfError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.text import shorten
-from asdf.trials.label_words import Columns, are_labels, label_of, labels_of_values, plain_word
+from asdf.trials.label_words import (
+    LABEL_NAMES,
+    Columns,
+    are_labels,
+    check_label,
+    label_of,
+    labels_of_values,
+    plain_word,
+)
 from asdf.trials.table import TrialCollector
 from asdf.trials.text_lines import NumberedLines, peek
 from asdf.trials.trial_list import LABELS, TrialList
@@ -71,11 +79,6 @@ PATHS = (
 )
 """Usual names of columns of paths, the likeliest first; in lower case, without separators."""
 
-LABEL_NAMES = (
-    *("label", "labels", "class", "key", "target", "truth", "groundtruth", "category", "type"),
-    *("isfake", "isspoof", "isdeepfake", "issynthetic", "isgenerated", "fake", "spoof", "deepfake"),
-    *("isreal", "isbonafide", "isgenuine", "real", "bonafide", "genuine", "authenticity"),
-)
 _SPEAKERS = ("speaker", "speakerid", "spk", "spkid", "speakername")
 _ATTACKS = ("attack", "attackid", "attacktype", "generator", "algorithm", "synthesizer", "tool")
 # Our names of columns; all others keep their names.
@@ -133,7 +136,7 @@ def _collect(path: Path, names: Sequence[str], utterance: str, rows: _Rows) -> T
     for position, name in enumerate(names):
         if name not in _NOT_COLUMNS and name != utterance:
             positions[name] = position
-    collector = TrialCollector(path, list(positions))
+    collector = TrialCollector(path, list(positions), listed=True)
     for number, cells, label in rows:
         values = []
         for name, position in positions.items():
@@ -151,6 +154,10 @@ def _rows_of_csv(
         raise AsdfError(
             f"{path}, line 1: a csv with a column 'file' also needs 'label' (In-the-Wild) or "
             f"'attack' (SpoofCeleb), it has {', '.join(header)}."
+        )
+    if header.count(key) > 1:
+        raise AsdfError(
+            f"{path}, line 1: {header.count(key)} columns are called {key!r}. Keep one."
         )
     words = {"file": _WORDS, "name": _WORDS_OF_AT_ADD}.get(utterance, _WORDS_OF_LISTS)
     # `peek` has put the header back in front of the lines.
@@ -170,6 +177,7 @@ def _rows_of_csv(
                 f"{path}, line {number}: expected {','.join(header)}, found "
                 f"{line.strip()[:120]!r}. Labels are {known}."
             )
+        check_label(label, dict(zip(header, cells, strict=True)), path, number)
         yield number, cells, label
 
 
@@ -291,7 +299,8 @@ def parse_any_table(lines: NumberedLines, path: Path, columns: Columns | None = 
     label = _find_labels(table, columns, utterance)
     words = [row[label] for row in table.rows]
     bona_fide = columns.bona_fide_values
-    if not bona_fide and _is_our_csv(table.header) and set(words) <= {"0", "1"}:
+    is_ours = _is_our_csv(table.header) and table.header[label].lower() == "label"
+    if not bona_fide and is_ours and set(words) <= {"0", "1"}:
         bona_fide = frozenset("1")
     labels = labels_of_values(table.header[label], words, str(path), bona_fide)
     others: dict[str, int] = {}
@@ -300,7 +309,7 @@ def parse_any_table(lines: NumberedLines, path: Path, columns: Columns | None = 
         is_free = ours not in ("", "utterance", "label", *others)
         if is_free and index not in (utterance, label):
             others[ours] = index
-    collector = TrialCollector(path, list(others))
+    collector = TrialCollector(path, list(others), listed=True)
     for number, row, value in zip(table.numbers, table.rows, labels, strict=True):
         cells = []
         for name, index in others.items():

@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 
 from asdf.errors import AsdfError
 
@@ -26,6 +28,13 @@ _SPOOF = (
 BONA_FIDE = frozenset(_BONA_FIDE)
 SPOOF = frozenset(_SPOOF)
 """Words for the two classes, without spaces, hyphens and underscores."""
+
+LABEL_NAMES = (
+    *("label", "labels", "class", "key", "target", "truth", "groundtruth", "category", "type"),
+    *("isfake", "isspoof", "isdeepfake", "issynthetic", "isgenerated", "fake", "spoof", "deepfake"),
+    *("isreal", "isbonafide", "isgenuine", "real", "bonafide", "genuine", "authenticity"),
+)
+"""Usual names of columns of labels, the likeliest first; in lower case, without separators."""
 
 # Words that mean yes in columns that ask a question.
 _YES = frozenset(("1", "1.0", "true", "yes", "y", "t"))
@@ -65,6 +74,7 @@ def label_of(word: str) -> int | None:
     return 0 if plain in SPOOF else None
 
 
+@lru_cache
 def plain_word(word: str) -> str:
     """Return a word in lower case without spaces, hyphens, dots and underscores."""
     return _SEPARATORS.sub("", word.strip().lower())
@@ -139,6 +149,25 @@ def meaning_of(column: str, value: str) -> int | None:
     if asked is not None and value in _YES | _NO:
         return asked if value in _YES else 1 - asked
     return label_of(value)
+
+
+def check_label(label: int, cells: Mapping[str, str], path: Path, line: int) -> None:
+    """Refuse a line of a list that states another label in one of its columns.
+
+    Args:
+        cells: Values by name of their column.
+
+    Raises:
+        AsdfError: a column of labels means the other class.
+    """
+    for name, cell in cells.items():
+        if plain_word(name) in LABEL_NAMES and meaning_of(name, cell) == 1 - label:
+            raise AsdfError(
+                f"{path}, line {line}: {name} = {cell!r}, but the label is "
+                f"{'bona fide' if label else 'spoof'}. Remove or rename the wrong column, or name "
+                "the right one: python -m asdf lists FILE --columns label=NAME, or "
+                "Corpus(..., columns={'label': 'NAME'}) in run.py."
+            )
 
 
 def _seen(counts: Mapping[str, int]) -> str:

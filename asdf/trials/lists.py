@@ -54,7 +54,7 @@ def read_list(
     """
     first, lines = peek(_list_lines(path))
     if is_trials_file(first):
-        trials = parse_table(lines, path)
+        trials = parse_table(lines, path, listed=True)
     elif columns is None and is_csv_list(first):
         trials = parse_protocol(lines, path)
     elif columns is not None or (is_any_table(first) and not unlabelled):

@@ -10,17 +10,36 @@ the corpus, by which results are broken down.
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from asdf.errors import AsdfError
+from asdf.places import Part, part_path, split_part
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath
+from asdf.trials.label_words import check_label
 from asdf.trials.text_lines import NumberedLines, numbered_lines
 from asdf.trials.trial_list import Repeats, TrialList, find_repeats, same_recording
+
+_STARTS = ("start", "begin", "onset", "offset")
+_LENGTHS = ("duration", "dur")
+_STOPS = ("end", "stop", "offset", *_LENGTHS)
+# Names of columns of times, and their unit if it is not seconds.
+_TIMES = re.compile(
+    rf"(?:(?:segment|seg|clip|utterance|utt|time|t)_?)?({'|'.join((*_STARTS, *_STOPS))})(?:_?time)?"
+    r"(?:_?(?:s|secs?|seconds?|(ms|msec|milliseconds|samples?|frames?|index|idx)))?"
+)
+_CHANNEL_NAMES = ("channel", "channel_id", "channel_index", "chan", "ch")
+# Words are conditions, such as 'telephone'.
+_CHANNEL = re.compile(r"\d+(\.0)?|[ablr]|left|right")
+_NONE = frozenset(("", "-", "nan", "none", "null"))
+_MAX_S = 10**9
 
 
 class TrialCollector:
@@ -29,10 +48,13 @@ class TrialCollector:
     Args:
         path: Path of the file, for messages.
         columns: Names of the columns whose values are added with each trial.
+        listed: Whether the file is a user's list, whose columns of times and channels name parts of
+            recordings; they become a part of the path (`asdf.places.Part`).
     """
 
-    def __init__(self, path: Path, columns: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, columns: Sequence[str] = (), listed: bool = False) -> None:
         self._path = path
+        self._listed = listed
         # As Python integers, line numbers of a million trials would take nine times the memory.
         self._lines = array("I")
         self._ids: list[str] = []
@@ -59,12 +81,41 @@ class TrialCollector:
         """
         if not self._ids:
             raise AsdfError(f"{self._path}: no trials found. Was it copied completely?")
+        if self._listed:
+            self._name_parts()
         # Paths that differ only in spelling are the same recording, which would count twice.
         repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
         if repeats is not None:
             raise AsdfError(self._describe(repeats))
         labels = np.array(self._labels, np.int8)
         return TrialList(self._ids, labels, columns=self._columns)
+
+    def _name_parts(self) -> None:
+        """Move the columns that say which part of a recording is meant into the paths.
+
+        Raises:
+            AsdfError: a value is no time in seconds or no channel from 0 on, or an end is missing.
+        """
+        columns = _columns_of_parts(self._columns)
+        for index, path in enumerate(self._ids if columns else ()):
+            cells = {}
+            for kind, name in columns.items():
+                cell = self._columns[name][index].strip().lower()
+                if cell not in _NONE:
+                    cells[kind] = cell
+            if not cells or split_part(path)[1] is not None:
+                continue
+            part = _part_of(cells)
+            if part is None:
+                stated = ", ".join(f"{columns[kind]} = {cell!r}" for kind, cell in cells.items())
+                raise AsdfError(
+                    f"{self._path}, line {self._lines[index]}: {stated} is no part of a recording, "
+                    f"in seconds and with channels from 0 on. Write it as {path}#t=1.5,4 or "
+                    f"{path}#channel=0, or rename the columns if they mean something else."
+                )
+            self._ids[index] = part_path(path, part)
+        for name in columns.values():
+            del self._columns[name]
 
     def _describe(self, repeats: Repeats) -> str:
         index = repeats.indices[0]
@@ -86,6 +137,53 @@ class TrialCollector:
         )
 
 
+def _columns_of_parts(columns: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the columns that say where parts are: 'start', 'stop' or 'duration', and 'channel'.
+
+    One that cannot be used has another key: other units, channels from 1, a time alone.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    used = {}
+    for name, cells in columns.items():
+        match = _TIMES.fullmatch(re.sub("[^a-z]+", "_", name.lower()).strip("_"))
+        if match is not None:
+            found.setdefault(match[1], (name, match[2] or ""))
+        elif name.strip().lower() in _CHANNEL_NAMES:
+            channels = {cell.strip().lower() for cell in cells}
+            if any(map(_CHANNEL.fullmatch, channels)):
+                used["channel" if channels & {"0", "0.0"} else "channel from 1"] = name
+    pairs = (pair for pair in product(_STARTS, _STOPS) if pair[0] != pair[1])
+    start, stop = next((pair for pair in pairs if found.keys() >= {*pair}), ("", ""))
+    for word, (name, unit) in found.items():
+        if word == start:
+            used[f"start{unit}"] = name
+        elif word == stop:
+            used[("duration" if word in _LENGTHS else "stop") + unit] = name
+        elif not start and word not in ("offset", *_LENGTHS):
+            # A duration alone is the recording's, and an offset may be the waveform's.
+            used[f"{word} alone"] = name
+    return used
+
+
+def _part_of(cells: Mapping[str, str]) -> Part | None:
+    """Return the part that the values of a row name; None if they name none."""
+    times = {kind: cell for kind, cell in cells.items() if kind != "channel"}
+    try:
+        # pandas writes whole numbers as floats if one is missing.
+        number = int(cells["channel"].removesuffix(".0")) if "channel" in cells else None
+        part = Part(channel=number)
+        if times:
+            # Nanoseconds, as in lhotse's files.
+            values = {kind: Decimal(f"{float(cell):.9f}") for kind, cell in times.items()}
+            start = values["start"]
+            stop = values["stop"] if "stop" in values else start + values["duration"]
+            part = part._replace(start=start, stop=stop)
+        is_part = part.stop is None or 0 <= part.start < part.stop < _MAX_S
+    except (ValueError, KeyError, ArithmeticError):
+        return None
+    return part if is_part and (number or 0) >= 0 else None
+
+
 HEADER = ("utterance", "label")
 
 
@@ -105,11 +203,14 @@ def read_trials(path: AnyPath) -> TrialList:
     return parse_table(numbered_lines(path, strip="\r\n"), Path(path))
 
 
-def parse_table(lines: NumberedLines, path: Path) -> TrialList:
+def parse_table(lines: NumberedLines, path: Path, listed: bool = False) -> TrialList:
     """Read the lines of a table; values at the end of a line may be empty.
 
+    Args:
+        listed: Whether it is a user's list, as in `TrialCollector`.
+
     Raises:
-        AsdfError: as in `read_trials`.
+        AsdfError: as in `read_trials`; or another column contradicts the label of a list.
     """
     number, header = next(lines, (1, ""))
     names = header.split("\t")
@@ -118,7 +219,7 @@ def parse_table(lines: NumberedLines, path: Path) -> TrialList:
             f"{path}, line {number}: a table of trials begins with the names of its columns, "
             f"separated by TABs: utterance, label, and others, each once; found '{header[:120]}'."
         )
-    collector = TrialCollector(path, names[2:])
+    collector = TrialCollector(path, names[2:], listed)
     for number, line in lines:
         values = line.split("\t")
         if len(values) != len(names) or values[1] not in ("0", "1"):
@@ -126,6 +227,8 @@ def parse_table(lines: NumberedLines, path: Path) -> TrialList:
                 f"{path}, line {number}: expected {len(names)} values separated by TABs, the "
                 f"second one 1 (bona fide) or 0 (spoof), found '{line[:120]}'."
             )
+        if listed:
+            check_label(int(values[1]), dict(zip(names[2:], values[2:], strict=True)), path, number)
         collector.add(number, values[0], int(values[1]), values[2:])
     return collector.trials()
 

@@ -25,8 +25,7 @@ from asdf.extras.stores.parquet import ParquetArchive, ParquetTable, open_table
 from asdf.extras.stores.sets.hub_sets import download_dataset, locate_shard
 from asdf.facts import Published
 from asdf.text import shorten
-from asdf.trials.label_files import LABEL_NAMES
-from asdf.trials.label_words import Columns, are_labels, meaning_of, plain_word
+from asdf.trials.label_words import LABEL_NAMES, Columns, are_labels, meaning_of, plain_word
 from asdf.trials.table import TrialCollector
 from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
@@ -124,7 +123,7 @@ def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:
             f"{path} is not a list: it needs columns of paths and of labels, and has "
             f"{', '.join(shard.table.columns)}."
         )
-    return _collect(path, [shard])
+    return _collect(path, [shard], listed=True)
 
 
 def _find_shards(tree: Tree, split: str, under: str) -> list[str]:
@@ -301,11 +300,11 @@ class _Shard:
         return columns
 
 
-def _collect(path: Path, shards: Sequence[_Shard]) -> TrialList:
+def _collect(path: Path, shards: Sequence[_Shard], listed: bool = False) -> TrialList:
     """Return the rows of all shards as one list; missing columns are ''."""
     columns_of = [shard.columns() for shard in shards]
     names = list(dict.fromkeys(name for columns in columns_of for name in columns))
-    collector = TrialCollector(path, names)
+    collector = TrialCollector(path, names, listed)
     row = 0
     for shard, columns in zip(shards, columns_of, strict=True):
         ids = shard.ids()
