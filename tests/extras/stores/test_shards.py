@@ -322,6 +322,33 @@ def test_paths_of_a_manifest_are_relative_to_a_folder_above_it(tmp_path: Path) -
         read(f"lhotse:{folder}/cuts.jsonl.gz?root=/nowhere")
 
 
+def test_the_folder_of_a_manifest_comes_before_others(tmp_path: Path, monkeypatch: Any) -> None:
+    """Another recording of the name in the folder of corpora or the current one is not heard."""
+    (tmp_path / "other").mkdir()
+    soundfile.write(tmp_path / "other" / "a.wav", samples(1, 2), RATE)
+    (tmp_path / "manifests").mkdir()
+    soundfile.write(tmp_path / "manifests" / "a.wav", samples(0, 2), RATE)
+    write_lines(tmp_path / "manifests" / "cuts.jsonl.gz", [line()])
+    monkeypatch.chdir(tmp_path / "other")
+    trials = read("lhotse:../manifests/cuts.jsonl.gz", folder=tmp_path / "other").trials
+    np.testing.assert_array_equal(read_audio(trials.path(0)), samples(0, 2) / np.float32(2**15))
+
+
+@pytest.mark.parametrize("part", [{}, {"start": 0.5, "duration": 1.0}])
+@pytest.mark.parametrize("seconds", [1.5, 2.5])
+def test_recordings_of_another_length_than_stated_are_refused(
+    seconds: float, part: Any, tmp_path: Path
+) -> None:
+    soundfile.write(tmp_path / "a.wav", samples(0, 3)[: int(seconds * RATE)], RATE)
+    write_lines(tmp_path / "cuts.jsonl.gz", [line(**part)])
+    said = rf"other lengths.*\n.*a\.wav: {seconds:.3f} s, not 2\.000 s\n.*\?root=FOLDER"
+    with pytest.raises(AsdfError, match=said):
+        read(f"lhotse:{tmp_path}/cuts.jsonl.gz")
+    # Codecs pad their frames.
+    soundfile.write(tmp_path / "a.wav", samples(0, 3)[: 2 * RATE + 700], RATE)
+    assert len(read(f"lhotse:{tmp_path}/cuts.jsonl.gz").trials) == 1
+
+
 def test_cuts_that_are_no_parts_of_recordings_are_refused_by_name(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", samples(0, 2), RATE)
     command = {"type": "command", "channels": [0], "source": "sox a.wav -t wav -"}

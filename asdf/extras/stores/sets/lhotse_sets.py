@@ -13,18 +13,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from asdf.audio.reading import audio_length
 from asdf.corpora import KnownCorpus, Reading, is_recording
 from asdf.errors import AsdfError
 from asdf.extras.stores.archives import find_folder
 from asdf.extras.stores.sets.shards import ShardRows, find_shards, plain_fields
+from asdf.facts import SAMPLE_RATE
 from asdf.places import Part, part_path
 from asdf.runs.log import track
-from asdf.text import is_address
+from asdf.text import is_address, lines_and_more
 from asdf.trials.label_words import Columns
 from asdf.trials.text_lines import json_lines
 from asdf.trials.trees import Tree
@@ -40,6 +43,10 @@ _OF_SUPERVISIONS = ("speaker", "language", "gender")
 _PARENTS = 4
 # No recording is longer than thirty years.
 _MAX_S = 10**9
+_OPENED = 100
+# More than the padding of a codec.
+_LENGTH_S = 0.1
+_SHOWN = 5
 _MIXED = "it is a mix, which lhotse computes: save it first (CutSet.save_audios, CutSet.to_shar)"
 _CHANGED = "its audio is changed by lhotse ({}): save it first (CutSet.save_audios, CutSet.to_shar)"
 
@@ -51,12 +58,14 @@ class _Cut:
     Attributes:
         source: Path of its recording; '' if it is in a tar of Shar.
         part: Part of the recording.
+        seconds: Length of the recording that the manifest states.
         fields: Fields that describe the trial.
     """
 
     name: str
     source: str
     part: Part
+    seconds: float
     fields: Mapping[str, str]
 
 
@@ -75,9 +84,10 @@ def read_lhotse(pattern: str, split: str, folder: Path, columns: Columns) -> tup
     rows = ShardRows(pattern)
     root: Path | None = None
     above = manifests.folder.absolute().parents[:_PARENTS]
-    candidates = [folder, manifests.folder, *above, Path()]
+    candidates = [manifests.folder, *above, folder, Path()]
     if stated := columns.names.get(ROOT):
         candidates = [Path(stated).expanduser()]
+    lengths_s: dict[str, float] = {}
     for manifest in manifests.names:
         if not manifest.endswith(_MANIFESTS):
             raise AsdfError(
@@ -87,9 +97,11 @@ def read_lhotse(pattern: str, split: str, folder: Path, columns: Columns) -> tup
         for number, cut in _cuts(manifests.folder / manifest, rows, manifest):
             if root is None and not cut.source.startswith("/"):
                 root = _root_of(cut.source, candidates)
+            lengths_s[cut.source] = cut.seconds
             rows.add(part_path(cut.source, cut.part), cut.fields, number)
     tree = Tree(root or manifests.folder)
     trials = rows.trials(columns)
+    _compare_lengths(pattern, tree.root, lengths_s)
     inner = (name for name in trials.ids if not name.startswith("/"))
     folders = {name.rpartition("/")[0] for name in inner}
     return Reading(trials, audio=tuple(sorted(folders))), tree
@@ -120,6 +132,23 @@ def _root_of(source: str, candidates: list[Path]) -> Path:
         f"the recording {source!r} is in none of {tried}. After the manifest's name, give the "
         f"folder that its paths are relative to: ?{ROOT}=FOLDER"
     )
+
+
+def _compare_lengths(pattern: str, root: Path, stated: Mapping[str, float]) -> None:
+    """Refuse recordings of other lengths than the manifest states; of many, some are opened."""
+    wrong = []
+    for source in list(stated)[:: 1 + len(stated) // _OPENED]:
+        # Missing and damaged ones are named together later.
+        with suppress(AsdfError):
+            seconds = audio_length(root / source) / SAMPLE_RATE
+            if abs(seconds - stated[source]) > _LENGTH_S:
+                wrong.append(f"{source}: {seconds:.3f} s, not {stated[source]:.3f} s")
+    if wrong:
+        raise AsdfError(
+            f"{pattern}: recordings in {root} have other lengths than the manifest states:"
+            f"{lines_and_more(wrong, _SHOWN)}\nMake it again, or after its name give the folder of "
+            f"its recordings: ?{ROOT}=FOLDER"
+        )
 
 
 def _entries(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -183,7 +212,8 @@ def _cut_of(entry: Mapping[str, Any]) -> _Cut:
     # Decimal's own errors are of the kind ArithmeticError.
     except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise AsdfError(f"cut {name!r}: its fields are not those of a cut ({error!r})") from None
-    return _Cut(name, source, part._replace(channel=channel), fields)
+    seconds = float(recording["duration"])
+    return _Cut(name, source, part._replace(channel=channel), seconds, fields)
 
 
 def _part_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> Part:
