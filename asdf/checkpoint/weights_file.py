@@ -143,21 +143,17 @@ def nested_key(content: Mapping[str, Any]) -> str | None:
 
     Without a usual key, it is that of the only dictionary of tensors.
     """
-    for key in STATE_KEYS:
-        entry = content.get(key)
-        # Programs also keep the options of a network under such a key.
-        if isinstance(entry, Mapping) and any(isinstance(each, Tensor) for each in entry.values()):
-            return key
-    if any(isinstance(value, Tensor) and value.ndim for value in content.values()):
-        return None
+    # Programs also keep the options of a network under such a key.
     nested = [key for key, value in content.items() if _holds_tensors(value)]
+    usual = [key for key in STATE_KEYS if key in nested]
+    if usual or any(isinstance(value, Tensor) and value.ndim for value in content.values()):
+        return usual[0] if usual else None
     return nested[0] if len(nested) == 1 else None
 
 
 def _holds_tensors(value: Any) -> bool:
-    if not isinstance(value, Mapping) or not value:
-        return False
-    return all(isinstance(each, Tensor) for each in value.values())
+    layers = value.values() if isinstance(value, Mapping) else ()
+    return any(isinstance(each, Tensor) for each in layers)
 
 
 def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
@@ -180,11 +176,9 @@ def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Ten
     bare = {_WRAPPERS.sub("", name): tensor for name, tensor in state.items()}
     state = bare if len(bare) == len(state) else state
     # torch's AveragedModel counts its averages beside the network.
-    count = state.pop(AVERAGED, None)
+    state.pop(AVERAGED, None)
     without = without_prefix(state, _PARALLEL)
-    if without is not None:
-        return state_dict_in(without, path)
-    return state if count is None else {AVERAGED: count, **state}
+    return state if without is None else state_dict_in(without, path)
 
 
 def without_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor] | None:

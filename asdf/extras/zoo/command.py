@@ -50,7 +50,7 @@ from asdf.interchange.commands.export_network import check_new
 if TYPE_CHECKING:
     from torch import nn
 
-    from asdf.extras.zoo.layouts.recognition import Recognised
+    from asdf.extras.zoo.layouts.hub.classifier_reading import Recognised
 
 
 @dataclass(frozen=True, kw_only=True)

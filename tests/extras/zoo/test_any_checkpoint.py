@@ -13,6 +13,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from asdf.__main__ import main
+from asdf.checkpoint.network_file import write_network_file
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.authors_layouts import authors_state
 from asdf.extras.zoo.layouts.importing import Imported, import_detector
@@ -134,6 +136,21 @@ def test_a_layout_is_the_same_detector_in_any_checkpoint(layout, tmp_path):
         held = read.network.state_dict()
         other = [name for name, layer in layers.items() if not torch.equal(held[name], layer)]
         assert (path.name, other) == (path.name, [])
+
+
+@pytest.mark.parametrize("form", ["hub", "transformers"])
+def test_a_folder_of_asdf_keeps_its_own_length(form, tmp_path):
+    """Its layers have a prefix, too; its settings count more than what is published."""
+    state, _ = detector_of("AASIST_L")
+    torch.save(state, tmp_path / "net.pth")
+    longest = "network.max_evaluation_utterance_length_in_samples"
+    own = import_detector(tmp_path / "net.pth", {longest: 80_000})
+    write_network_file(tmp_path / "net.pt", own.file)
+    words = ["export", str(tmp_path / "net.pt"), "--format", form, str(tmp_path / "folder")]
+    assert main(words) == 0
+    read = import_detector(tmp_path / "folder")
+    assert read.recognised.layout == "a network of ASDF"
+    assert read.file.to_sections().network == own.file.to_sections().network
 
 
 def test_the_parts_of_a_detector_are_not_guessed(tmp_path):

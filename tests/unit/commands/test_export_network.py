@@ -192,7 +192,7 @@ def test_what_the_layouts_cannot_hold_is_reported(make, run, tmp_path):
         ("AASIST", None, "ssl_anti_spoofing", "AASIST has no layout of SSL_Anti-spoofing"),
         ("SSL_ASP", None, "ssl_anti_spoofing", "SSL_ASP has no layout of SSL_Anti-spoofing"),
         ("SSL_AASIST", None, "aasist", "SSL_AASIST is not raw-waveform AASIST"),
-        ("AASIST", None, "rawnet2", "AASIST is not RawNet2"),
+        ("AASIST", None, "rawnet2", "AASIST is not raw-waveform RawNet2"),
         (
             "SSL_AASIST",
             settings,

@@ -15,7 +15,7 @@ from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
 from asdf.extras.zoo.layouts.importing import import_detector
-from asdf.extras.zoo.layouts.published import aasist_state, published_state
+from asdf.extras.zoo.layouts.published import published_state
 from asdf.interchange import find_network, read_detector
 from asdf.networks import ConformerBackEnd, SSL_Conformer
 from asdf.networks.build import build_network
@@ -28,7 +28,7 @@ LONG = sound(70000).astype(np.float32)
 
 def published_aasist() -> bytes:
     """A file as the authors of AASIST write it, of random weights."""
-    return saved(aasist_state(made(network_settings(network_class="asdf.networks.AASIST_L"))))
+    return saved(made(network_settings(network_class="asdf.networks.AASIST_L")).state_dict())
 
 
 def published_antideepfake() -> bytes:

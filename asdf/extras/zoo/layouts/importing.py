@@ -21,7 +21,8 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.safetensors_network import read_safetensors
 from asdf.checkpoint.weights_file import read_weights_file, state_dict_in
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.recognition import TRAINING, Recognised, recognise
+from asdf.extras.zoo.layouts.hub.classifier_reading import Recognised
+from asdf.extras.zoo.layouts.recognition import TRAINING, recognise
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.runs.log import LOG

@@ -22,11 +22,9 @@ from asdf.errors import AsdfError
 from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
 from asdf.interchange.hugging_face import hugging_face_names
-from asdf.networks.aasist import AASIST
 from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
-from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import SSLDetector
 from asdf.networks.tuning import updated_modules
 
@@ -110,9 +108,12 @@ def layout_of(kind: str) -> Layout:
     return _LAYOUTS.get(kind, _ANTI_SPOOFING)
 
 
-def is_published(state: Mapping[str, Tensor]) -> bool:
-    """Whether layers have names of SSL_Anti-spoofing or AntiDeepfake."""
-    return any(name.startswith(PUBLISHED_FRONT_ENDS) for name in state)
+def front_end_prefix(state: Mapping[str, Tensor]) -> str:
+    """Return what the names of a published front end's layers begin with; '' without them."""
+    for prefix in PUBLISHED_FRONT_ENDS:
+        if any(name.startswith(prefix) for name in state):
+            return prefix
+    return ""
 
 
 def without(state: Mapping[str, Tensor], prefix: str) -> tuple[dict[str, Tensor], list[str]]:
@@ -133,9 +134,7 @@ def rename_published(
     """
     front_end = {}
     back_end = {}
-    for prefix in PUBLISHED_FRONT_ENDS:
-        if any(name.startswith(prefix) for name in state):
-            break
+    prefix = front_end_prefix(state)
     for name, tensor in state.items():
         if name.startswith(prefix):
             front_end[name.removeprefix(prefix)] = tensor
@@ -252,25 +251,15 @@ def name_layers(
     return published | others
 
 
-def aasist_state(network: nn.Module) -> dict[str, Tensor]:
-    """Return the state dict of raw-waveform AASIST or AASIST-L; our names are the published ones.
+def raw_state(network: nn.Module, kind: type[nn.Module]) -> dict[str, Tensor]:
+    """Return the state dict of a raw-waveform network, whose names are the published ones.
 
     Raises:
-        AsdfError: it is another network.
+        AsdfError: it is another network than `kind`.
     """
-    if not isinstance(network, AASIST):
+    if not isinstance(network, kind):
         raise AsdfError(
-            f"{type(network).__name__} is not raw-waveform AASIST, so it has no layout of it."
+            f"{type(network).__name__} is not raw-waveform {kind.__name__}, so it has no layout of "
+            "it."
         )
-    return network.state_dict()
-
-
-def rawnet2_state(network: nn.Module) -> dict[str, Tensor]:
-    """Return the state dict of RawNet2; our names are those of ASVspoof 2021's baseline.
-
-    Raises:
-        AsdfError: it is another network.
-    """
-    if not isinstance(network, RawNet2):
-        raise AsdfError(f"{type(network).__name__} is not RawNet2, so it has no layout of it.")
     return network.state_dict()

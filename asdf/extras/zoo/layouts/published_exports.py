@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from asdf.extras.zoo.layouts.antideepfake import antideepfake_state, has_one_cla
 from asdf.extras.zoo.layouts.authors_layouts import authors_state, key_of_layers, lacks_pretraining
 from asdf.extras.zoo.layouts.hub.classifier_writing import write_classifier
 from asdf.extras.zoo.layouts.hub.df_arena import df_arena_state
-from asdf.extras.zoo.layouts.published import aasist_state, published_state, rawnet2_state
+from asdf.extras.zoo.layouts.published import published_state, raw_state
 from asdf.extras.zoo.settings import sizes_of
+from asdf.networks.aasist import AASIST
 from asdf.networks.attached import describe_heads, loss_of
+from asdf.networks.rawnet2 import RawNet2
 
 
 def write_published(layout: str, out: Path, network: nn.Module, file: NetworkFile) -> str:
@@ -50,13 +53,8 @@ def _write_ssl_anti_spoofing(out: Path, network: nn.Module, file: NetworkFile) -
     return _describe_filled(filled)
 
 
-def _write_aasist(out: Path, network: nn.Module, file: NetworkFile) -> str:
-    write_weights_file(out, aasist_state(network))
-    return ""
-
-
-def _write_rawnet2(out: Path, network: nn.Module, file: NetworkFile) -> str:
-    write_weights_file(out, rawnet2_state(network))
+def _write_raw(kind: type[nn.Module], out: Path, network: nn.Module, file: NetworkFile) -> str:
+    write_weights_file(out, raw_state(network, kind))
     return ""
 
 
@@ -112,8 +110,8 @@ def _describe_filled(filled: list[str]) -> str:
 
 _WRITERS: dict[str, Callable[[Path, nn.Module, NetworkFile], str]] = {
     "ssl_anti_spoofing": _write_ssl_anti_spoofing,
-    "aasist": _write_aasist,
-    "rawnet2": _write_rawnet2,
+    "aasist": partial(_write_raw, AASIST),
+    "rawnet2": partial(_write_raw, RawNet2),
     "antideepfake": _write_antideepfake,
     "df_arena": _write_df_arena,
     "transformers_classifier": _write_classifier,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from torch import Tensor
 from asdf.checkpoint.fitting import (
     ANTIDEEPFAKE_FRONT_END,
     PUBLISHED_FRONT_END,
-    PUBLISHED_FRONT_ENDS,
     SPECTRA_FRONT_END,
     describe_layers,
 )
@@ -40,7 +38,7 @@ from asdf.extras.zoo.layouts.antideepfake import (
     split_one_class,
 )
 from asdf.extras.zoo.layouts.hub.classifier_folder import is_classifier
-from asdf.extras.zoo.layouts.hub.classifier_reading import ReadLayout, own_names
+from asdf.extras.zoo.layouts.hub.classifier_reading import Recognised, own_names
 from asdf.extras.zoo.layouts.hub.df_arena import is_df_arena, read_df_arena
 from asdf.extras.zoo.layouts.hub.reading import read_hub_layout
 from asdf.extras.zoo.layouts.name_maps.known import NAME_MAPS, name_map_of
@@ -49,12 +47,12 @@ from asdf.extras.zoo.layouts.nearest_layout import describe_nearest
 from asdf.extras.zoo.layouts.published import (
     POSITIONS,
     UNUSED_NORM,
-    is_published,
+    front_end_prefix,
     layout_of,
     rename_published,
     without,
 )
-from asdf.extras.zoo.layouts.published_files import read_published, unwrapped
+from asdf.extras.zoo.layouts.published_files import is_folder_of_others, unwrapped
 from asdf.extras.zoo.layouts.scored_as_published import antideepfake_scoring, published_length
 from asdf.extras.zoo.layouts.sizes import (
     ARCHITECTURE,
@@ -67,6 +65,7 @@ from asdf.extras.zoo.layouts.sizes import (
 )
 from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import is_antideepfake
+from asdf.interchange.hugging_face import read_state
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.interface import NetworkSections
 from asdf.settings.front_end_values import BUNDLE
@@ -117,45 +116,6 @@ _COMPUTED = "of positions, which the network computes"
 _UNUSED = "of a norm whose output the published code does not use; scores do not depend on them"
 
 
-@dataclass(frozen=True)
-class Recognised:
-    """A detector that was recognised.
-
-    Attributes:
-        layout: Layout of the file.
-        state: Layers under our names.
-        left_out: Names of layers and entries that were left out, by reason.
-        notes: Sentences for the user about the settings.
-        filled: Names of layers missing in the file that scores do not depend on; they are zeros.
-        loss: Description of the loss of a detector whose loss gives the scores (`attached_parts`).
-        own_names: Names of layers in the file, by our names, if they differ.
-        calibration, evaluation: Entries in a file of ASDF.
-    """
-
-    layout: str
-    settings: Sections
-    state: dict[str, Tensor]
-    left_out: dict[str, list[str]]
-    notes: list[str] = field(default_factory=list)
-    filled: list[str] = field(default_factory=list)
-    loss: dict[str, Any] | None = None
-    own_names: Mapping[str, str] = field(default_factory=dict)
-    calibration: Any = None
-    evaluation: Any = None
-
-
-@dataclass
-class _Layers:
-    """Layers that are being renamed, and names of what was left out, by reason."""
-
-    state: dict[str, Tensor]
-    left_out: dict[str, list[str]] = field(default_factory=dict)
-
-    def leave_out(self, names: list[str], reason: str) -> None:
-        if names:
-            self.left_out[reason] = names
-
-
 def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = ()) -> Recognised:
     """Read a detector in any layout.
 
@@ -171,37 +131,35 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
     """
     read = read_hub_layout(path, chosen, bona_fide)
     if read is not None:
-        return _of_hub_layout(read)
+        return read
     content = _read_content(path)
     if content.get("format") == FORMAT:
         return _recognise_ours(NetworkFile.from_content(content, path), chosen)
-    layers = _unnest(content, path)
-    own_layers = layers.state
+    read = _unnest(content, path)
+    own_layers = read.state
     if is_df_arena(own_layers):
-        return _of_hub_layout(read_df_arena(own_layers, path, chosen))
+        return read_df_arena(own_layers, path, chosen)
     name_map = name_map_of(own_layers)
     if name_map is not None:
         named = read_named(name_map, own_layers, path, chosen)
-        named.left_out |= layers.left_out
-        return _of_hub_layout(named)
-    of_antideepfake = is_antideepfake(layers.state)
+        named.left_out |= read.left_out
+        return named
+    of_antideepfake = is_antideepfake(own_layers)
     # Files do not state whether training used masks: the user's setting keeps the mask vector.
-    _rename(layers, masked=bool(chosen.get("front_end.time_mask_proportion")))
-    kind = _name_class(layers.state, own_layers, path, of_antideepfake)
-    settings = Sections()
-    notes = _set_architecture(settings, kind, layers.state, chosen, path)
-    notes += _set_sizes(settings, kind, layers.state, chosen, path)
-    names = _own_names(layers.state, own_layers, settings.front_end)
+    _rename(read, masked=bool(chosen.get("front_end.time_mask_proportion")))
+    kind = _name_class(read.state, own_layers, path, of_antideepfake)
+    read.layout = LAYOUTS[kind]
+    read.notes += _set_architecture(read.settings, kind, read.state, chosen, path)
+    read.notes += _set_sizes(read.settings, kind, read.state, chosen, path)
+    read.own_names = _own_names(read.state, own_layers, read.settings.front_end)
     if of_antideepfake and kind == KIND:
-        antideepfake = _recognise_antideepfake(layers, settings, notes, chosen)
-        return replace(antideepfake, own_names=names)
-    layout = LAYOUTS[kind]
-    if _is_of_original(content):
+        _score_as_antideepfake(read, chosen)
+    elif _is_of_original(content):
         # The original ASDF scored whole recordings, as the defaults do.
-        layout = f"{ORIGINAL}; {layout}"
+        read.layout = f"{ORIGINAL}; {read.layout}"
     else:
-        notes += published_length(settings, kind, chosen)
-    return Recognised(layout, settings, layers.state, layers.left_out, notes, own_names=names)
+        read.notes += published_length(read.settings, kind, chosen)
+    return read
 
 
 def _is_of_original(content: Mapping[str, Any]) -> bool:
@@ -217,47 +175,34 @@ def _own_names(
     state: Mapping[str, Tensor], own_layers: Mapping[str, Tensor], chosen: FrontEnd
 ) -> dict[str, str]:
     """Return the file's names of layers by ours, including missing ones of its front end."""
-    prefixes = []
-    for prefix in PUBLISHED_FRONT_ENDS:
-        if any(name.startswith(prefix) for name in own_layers):
-            prefixes.append(prefix)
-    if not prefixes:
+    prefix = front_end_prefix(own_layers)
+    if not prefix:
         return {}
     architecture = Architecture.from_text(chosen.architecture)
     names = {}
     if not architecture.relative_positions:
         ours = {name: name for name in architecture.shapes()}
         for theirs, name in fairseq_names(ours, architecture).items():
-            names[FRONT_END + name] = prefixes[0] + theirs
+            names[FRONT_END + name] = prefix + theirs
     return {**names, **own_names(state, own_layers)}
 
 
-def _of_hub_layout(read: ReadLayout) -> Recognised:
-    return Recognised(
-        read.layout, read.settings, read.state, read.left_out, read.notes, own_names=read.own_names
-    )
-
-
-def _recognise_antideepfake(
-    layers: _Layers, settings: Sections, notes: list[str], chosen: Mapping[str, Any]
-) -> Recognised:
-    if not is_one_class(layers.state):
-        notes = notes + antideepfake_scoring(settings, None, chosen)
-        return Recognised(LAYOUTS[KIND], settings, layers.state, layers.left_out, notes)
-    notes = notes + antideepfake_scoring(settings, ONE_CLASS_LOSS, chosen)
-    architecture = Architecture.from_text(settings.front_end.architecture)
-    loss = one_class_entry(architecture.dimension)
-    state, filled = split_one_class(layers.state)
-    return Recognised(_ONE_CLASS, settings, state, layers.left_out, notes, filled, loss)
+def _score_as_antideepfake(read: Recognised, chosen: Mapping[str, Any]) -> None:
+    one_class = is_one_class(read.state)
+    loss = ONE_CLASS_LOSS if one_class else None
+    read.notes += antideepfake_scoring(read.settings, loss, chosen)
+    if one_class:
+        architecture = Architecture.from_text(read.settings.front_end.architecture)
+        read.layout, read.loss = _ONE_CLASS, one_class_entry(architecture.dimension)
+        read.state, read.filled = split_one_class(read.state)
 
 
 def _read_content(path: Path) -> dict[str, Any]:
     # A front end alone is the most likely mistake: its message states its use.
     if str(path).startswith(BUNDLE):
         raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
-    published = read_published(path)
-    if published is not None:
-        return dict(published)
+    if is_folder_of_others(path):
+        return dict(read_state(path))
     if path.is_dir() or path.suffix == ".safetensors":
         return read_network_file(path).content()
     return read_weights_file(path)
@@ -284,19 +229,18 @@ def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
                 "tensor."
             )
     check_tensors(file.state, path)
-    layers = _Layers(dict(file.state))
-    layers.leave_out(file.training_keys(), TRAINING)
-    return Recognised(
-        OURS,
-        settings,
-        layers.state,
-        layers.left_out,
-        calibration=file.calibration,
-        evaluation=file.evaluation,
-    )
+    read = Recognised(OURS, settings, dict(file.state))
+    _leave_out(read, file.training_keys(), TRAINING)
+    read.calibration, read.evaluation = file.calibration, file.evaluation
+    return read
 
 
-def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
+def _leave_out(read: Recognised, names: list[str], reason: str) -> None:
+    if names:
+        read.left_out[reason] = names
+
+
+def _unnest(content: Mapping[str, Any], path: Path) -> Recognised:
     """Take the layers out of a file's dictionary, and record the entries that are not layers."""
     key = nested_key(content)
     entries = content[key] if key else content
@@ -305,25 +249,25 @@ def _unnest(content: Mapping[str, Any], path: Path) -> _Layers:
     numbers = [name for name in ORIGINAL_NUMBERS if name in entries]
     named = {name: value for name, value in entries.items() if name not in numbers}
     plain = [str(name) for name, value in named.items() if not isinstance(value, Tensor)]
-    layers = _Layers(unwrapped(state_dict_in(named, path), path))
-    averages = [name for name in (AVERAGED,) if name in named and name not in layers.state]
-    layers.leave_out([*other_entries, *numbers, *plain, *averages], TRAINING)
-    return layers
+    read = Recognised("", Sections(), unwrapped(state_dict_in(named, path), path))
+    averages = [name for name in (AVERAGED,) if name in named and name not in read.state]
+    _leave_out(read, [*other_entries, *numbers, *plain, *averages], TRAINING)
+    return read
 
 
-def _rename(layers: _Layers, masked: bool) -> None:
+def _rename(read: Recognised, masked: bool) -> None:
     """Rename the layers to ours, without those that scores do not depend on.
 
     Args:
         masked: Whether the network masks frames in training, for which it has an additional layer.
     """
-    layers.state, unused = without(layers.state, UNUSED_NORM)
-    layers.leave_out(unused, _UNUSED)
-    layers.state, positions = without(layers.state, POSITIONS)
-    layers.leave_out(positions, _COMPUTED)
-    if is_published(layers.state):
-        layers.state, not_used = rename_published(layers.state, masked)
-        layers.leave_out(not_used, _PRETRAINING)
+    read.state, unused = without(read.state, UNUSED_NORM)
+    _leave_out(read, unused, _UNUSED)
+    read.state, positions = without(read.state, POSITIONS)
+    _leave_out(read, positions, _COMPUTED)
+    if front_end_prefix(read.state):
+        read.state, not_used = rename_published(read.state, masked)
+        _leave_out(read, not_used, _PRETRAINING)
 
 
 def _name_class(

@@ -53,13 +53,18 @@ _UNUSED = "of the encoder's pretraining; scores do not depend on them"
 
 
 @dataclass
-class ReadLayout:
-    """A detector in a layout of the hub.
+class Recognised:
+    """A detector that was recognised.
 
     Attributes:
-        layout, settings, state, notes: Layout, settings, layers and notes, as in `Recognised`.
-        left_out: Names of layers that were left out, by reason.
-        own_names: Names of the layers in the file, by our names.
+        layout: Layout of the file.
+        state: Layers under our names.
+        notes: Sentences for the user about the settings.
+        left_out: Names of layers and entries that were left out, by reason.
+        own_names: Names of layers in the file, by our names, if they differ.
+        filled: Names of layers missing in the file that scores do not depend on; they are zeros.
+        loss: Description of the loss of a detector whose loss gives the scores (`attached_parts`).
+        calibration, evaluation: Entries in a file of ASDF.
     """
 
     layout: str
@@ -68,11 +73,15 @@ class ReadLayout:
     notes: list[str] = field(default_factory=list)
     left_out: dict[str, list[str]] = field(default_factory=dict)
     own_names: dict[str, str] = field(default_factory=dict)
+    filled: list[str] = field(default_factory=list)
+    loss: dict[str, Any] | None = None
+    calibration: Any = None
+    evaluation: Any = None
 
 
 def read_classifier(
     folder: ClassifierFolder, chosen: Mapping[str, Any], bona_fide: Sequence[str] = ()
-) -> ReadLayout:
+) -> Recognised:
     """Read the classifier of a folder.
 
     Args:
@@ -92,7 +101,7 @@ def read_classifier(
     assign(settings, _head_settings(folder, state, names, polarity))
     assign(settings, _encoder_settings(settings.front_end, folder))
     layout = f"{folder.class_name} of transformers, {classes} classes"
-    read = ReadLayout(layout, settings, {})
+    read = Recognised(layout, settings, {})
     read.notes.append(f"bona fide: {_list_classes(names, polarity)}, {polarity.reason}")
     read.notes.append(_describe_normalisation(folder))
     read.notes.append(_set_lengths(settings, folder, chosen))
@@ -238,7 +247,7 @@ def own_architecture(folder: ClassifierFolder) -> Architecture | None:
         return None
 
 
-def _fill(read: ReadLayout, state: Mapping[str, Tensor], folder: ClassifierFolder) -> None:
+def _fill(read: Recognised, state: Mapping[str, Tensor], folder: ClassifierFolder) -> None:
     """Rename the layers to our names."""
     encoder = {}
     prefix = _encoder_prefix(state)
@@ -280,7 +289,7 @@ def _transformers_names(
     return layers.used, layers.left_out
 
 
-def _own_names(read: ReadLayout, state: Mapping[str, Tensor], prefix: str) -> dict[str, str]:
+def _own_names(read: Recognised, state: Mapping[str, Tensor], prefix: str) -> dict[str, str]:
     """Return the folder's names of layers by ours, including those that it lacks."""
     names = {}
     if read.settings.front_end.front_end_class is None:

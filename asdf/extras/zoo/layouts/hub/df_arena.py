@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.hub.classifier_reading import FRONT_END, ReadLayout, own_names
+from asdf.extras.zoo.layouts.hub.classifier_reading import FRONT_END, Recognised, own_names
 from asdf.extras.zoo.layouts.published import POSITIONS, without
 from asdf.extras.zoo.layouts.scored_as_published import published_length
 from asdf.extras.zoo.layouts.sizes import back_end_sizes, find_architecture
@@ -44,7 +44,7 @@ def is_df_arena(state: Mapping[str, Tensor]) -> bool:
     return names.issuperset(_MARKS) and any(name.startswith(_FRONT_END) for name in names)
 
 
-def read_df_arena(state: Mapping[str, Tensor], path: Path, chosen: Mapping[str, Any]) -> ReadLayout:
+def read_df_arena(state: Mapping[str, Tensor], path: Path, chosen: Mapping[str, Any]) -> Recognised:
     """Read a detector whose layers have DF-Arena's names.
 
     Args:
@@ -55,7 +55,7 @@ def read_df_arena(state: Mapping[str, Tensor], path: Path, chosen: Mapping[str, 
         AsdfError: the front end has unknown sizes, or layers have impossible shapes.
     """
     settings = Sections()
-    read = ReadLayout(LAYOUT, settings, {})
+    read = Recognised(LAYOUT, settings, {})
     bare = {name.removeprefix(_WHOLE): tensor for name, tensor in state.items()}
     bare, positions = without(bare, POSITIONS)
     encoder = {}
@@ -86,7 +86,7 @@ def read_df_arena(state: Mapping[str, Tensor], path: Path, chosen: Mapping[str, 
     return read
 
 
-def _set_sizes(read: ReadLayout, path: Path, chosen: Mapping[str, Any]) -> None:
+def _set_sizes(read: Recognised, path: Path, chosen: Mapping[str, Any]) -> None:
     try:
         sizes = back_end_sizes("SSL_ConformerTCM", read.state, read.settings)
     except (ValueError, KeyError, IndexError) as error:

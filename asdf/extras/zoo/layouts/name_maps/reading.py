@@ -11,7 +11,7 @@ from torch import Tensor
 
 from asdf.checkpoint.fitting import first_names
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.hub.classifier_reading import FRONT_END, ReadLayout, own_names
+from asdf.extras.zoo.layouts.hub.classifier_reading import FRONT_END, Recognised, own_names
 from asdf.extras.zoo.layouts.name_maps.name_map import NameMap
 from asdf.extras.zoo.layouts.name_maps.training_config import Stated
 from asdf.extras.zoo.layouts.scored_as_published import published_length, whole_recordings
@@ -34,7 +34,7 @@ _COMPUTED = "of fixed numbers, which the network computes"
 
 def read_named(
     name_map: NameMap, state: Mapping[str, Tensor], path: Path, chosen: Mapping[str, Any]
-) -> ReadLayout:
+) -> Recognised:
     """Read a detector in the layout of `name_map`.
 
     Args:
@@ -48,7 +48,7 @@ def read_named(
             front end is missing, or has unknown sizes.
     """
     others = {name: value for name, value in chosen.items() if name != WEIGHTS}
-    read = ReadLayout(name_map.layout, Sections(), {})
+    read = Recognised(name_map.layout, Sections(), {})
     kind = f"asdf.networks.{name_map.kind}"
     assign(read.settings, {"network.network_class": kind, **name_map.settings, **others})
     stated = Stated(name_map.samples)
@@ -83,7 +83,7 @@ def _names_of_all(name_map: NameMap, settings: Sections) -> dict[str, str]:
 
 
 def _sort_layers(
-    name_map: NameMap, state: Mapping[str, Tensor], read: ReadLayout, path: Path
+    name_map: NameMap, state: Mapping[str, Tensor], read: Recognised, path: Path
 ) -> dict[str, Tensor]:
     """Return the layers without computed or irrelevant ones, which are recorded."""
     rest = dict(state)
@@ -128,7 +128,7 @@ def _split_off(
 def _read_front_end(
     name_map: NameMap,
     encoder: Mapping[str, Tensor],
-    read: ReadLayout,
+    read: Recognised,
     path: Path,
     chosen: Mapping[str, Any],
 ) -> None:
@@ -179,7 +179,7 @@ def _check_family(name_map: NameMap, encoder: Mapping[str, Tensor], path: Path) 
 
 
 def _fetch_front_end(
-    name_map: NameMap, read: ReadLayout, path: Path, chosen: Mapping[str, Any]
+    name_map: NameMap, read: Recognised, path: Path, chosen: Mapping[str, Any]
 ) -> dict[str, Tensor]:
     """Return the layers of `front_end.weights`, which a file without a front end needs."""
     named = chosen.get(WEIGHTS)
@@ -201,7 +201,7 @@ def _fetch_front_end(
     return dict(weights.layers)
 
 
-def _convert_outputs(name_map: NameMap, read: ReadLayout, path: Path) -> None:
+def _convert_outputs(name_map: NameMap, read: Recognised, path: Path) -> None:
     """Convert the output layers to ours.
 
     Raises:
@@ -221,7 +221,7 @@ def _convert_outputs(name_map: NameMap, read: ReadLayout, path: Path) -> None:
         read.state[name] = conversion.to_ours(tensor)
 
 
-def _set_sizes(name_map: NameMap, read: ReadLayout, path: Path, chosen: Mapping[str, Any]) -> None:
+def _set_sizes(name_map: NameMap, read: Recognised, path: Path, chosen: Mapping[str, Any]) -> None:
     try:
         sizes = back_end_sizes(name_map.kind, read.state, read.settings)
     except AsdfError as error:
