@@ -26,6 +26,7 @@ from asdf.hub.hub_detectors import (
 )
 from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName
 from asdf.runs.files import sha256_of
+from asdf.settings.front_end_values import BUNDLE
 from asdf.shipped import SMALL
 from asdf.text import did_you_mean, from_here
 
@@ -332,7 +333,8 @@ def find_published(named: Path) -> HubName | Path | None:
         AsdfError: that file is missing, or another one; the message gives its location, and the
             command.
     """
-    if named.exists():
+    # A front end of torchaudio is named for what it is where networks are read.
+    if named.exists() or str(named).startswith(BUNDLE):
         return None
     wanted = str(named).lower()
     for detector in known_detectors():
