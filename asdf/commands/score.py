@@ -50,7 +50,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -223,6 +223,12 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
     from asdf.commands.score_recordings import find_recordings
 
     recordings = find_recordings(names, args.folder, bool(args.scores) and args.label is None)
+    if len(recordings) > 1:
+        from asdf.trials.lists import missing_files
+
+        # Missing ones are named with the results; a folder that cannot be listed may be read.
+        with suppress(AsdfError):
+            missing_files(recordings.paths, Path())
     if args.label is not None:
         recordings.set_label(int(args.label == "bona-fide"))
     if args.scores and not recordings.are_labelled:

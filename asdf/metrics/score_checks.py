@@ -20,6 +20,7 @@ import numpy.typing as npt
 from asdf.arrays import AnyIntegers, Floats, Indices
 from asdf.facts import PUBLISHED
 from asdf.metrics.detection import DetCurve, eer
+from asdf.text import quoted_and_more
 from asdf.trials.score_file import missing_class
 
 # This proportion of trials with one score is not chance: float32 logits tie in pairs, not in
@@ -33,6 +34,7 @@ _TURNED = 0.02
 # ... and the probability by chance must be below this.
 _CHANCE = 0.05
 SUBSET = "eval"
+_SHOWN = 4
 TITLES = {"asvspoof21-la": "ASVspoof 2021 LA", "asvspoof21-df": "ASVspoof 2021 DF"}
 """Corpora whose keys also hold trials of other subsets."""
 
@@ -201,6 +203,19 @@ def _tied(curve: DetCurve) -> str:
         f"between {100 * optimistic:.2f} % and {100 * pessimistic:.2f} %, and the official value "
         "is the last one. Score with logits: a softmax in float32 saturates."
     )
+
+
+def alike(ids: Sequence[str]) -> list[Finding]:
+    """Warn of trials whose names differ only in letter case."""
+    counts = Counter(utterance.casefold() for utterance in ids)
+    repeated = [utterance for utterance in ids if counts[utterance.casefold()] > 1]
+    if not repeated:
+        return []
+    message = (
+        f"{len(repeated)} trials have names that differ only in letter case: "
+        f"{quoted_and_more(repeated, _SHOWN)}. If they are of the same recordings, score each once."
+    )
+    return [Finding("warning", message)]
 
 
 def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:

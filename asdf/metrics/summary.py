@@ -40,7 +40,7 @@ from asdf.metrics.results import (
     result_of,
     trials_of,
 )
-from asdf.metrics.score_checks import Finding, another_subset, find_errors, find_warnings
+from asdf.metrics.score_checks import Finding, alike, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
 from asdf.trials.asv_scores import AsvScores
 from asdf.trials.how_scored import (
@@ -218,7 +218,7 @@ def summarise(  # noqa: PLR0913
         )
         conditions += of_column
         findings += omitted
-    findings += another_subset(len(scores), columns.get("subset", ()))
+    findings += alike(scores.ids) + another_subset(len(scores), columns.get("subset", ()))
     findings += [Finding("warning", message) for message in scored.warnings()]
     return Summary(
         name=name,

@@ -214,20 +214,23 @@ def _open_ordinary(path: AnyPath) -> int:
     raise AsdfError(not_ordinary(path))
 
 
-def list_names(folder: Path) -> set[str]:
+def list_names(folder: Path) -> dict[str, tuple[int, int] | None]:
     """Return the names directly in a folder, or of the files directly in another place.
 
     Returns:
-        Names; empty if the folder does not exist.
+        The device and inode of each name, None in another place; empty if the folder does not
+        exist.
 
     Raises:
         OSError: as in `os.scandir`, except for a missing folder.
         AsdfError: as in `find_container`.
     """
     with suppress(*_MISSING):
-        return {entry.name for entry in os.scandir(folder)}
+        device = folder.stat().st_dev
+        return {entry.name: (device, entry.inode()) for entry in os.scandir(folder)}
     place = find_container(folder)
-    return set() if place is None else {name for name in place.names() if "/" not in name}
+    names = () if place is None else place.names()
+    return dict.fromkeys(name for name in names if "/" not in name)
 
 
 def near_name(path: AnyPath) -> str:

@@ -7,13 +7,14 @@ are the paths in the file, so score files and lists can be joined line by line.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from asdf.errors import AsdfError
 from asdf.places import list_names, near_name, split_part
-from asdf.text import lines_and_more
+from asdf.runs.log import LOG
+from asdf.text import lines_and_more, quoted_and_more
 from asdf.trials.label_files import (
     ASVSPOOF,
     delimiter_of,
@@ -145,7 +146,7 @@ def check_files(lists: Iterable[TrialList]) -> None:
     for utterances in lists:
         if utterances.origin is not None:
             continue
-        missing = _missing_files(utterances)
+        missing = missing_files(utterances.ids, utterances.folder, utterances.name)
         if missing:
             names = lines_and_more(missing, _SHOWN, indent=" " * 4)
             near = near_name(utterances.folder / missing[0])
@@ -186,23 +187,52 @@ def check_references(lists: Iterable[TrialList]) -> None:
         raise AsdfError("missing references:\n  " + "\n  ".join(problems))
 
 
-def _missing_files(utterances: TrialList) -> list[str]:
-    """Return the ids whose recordings do not exist in their folders."""
-    present: dict[str, set[str]] = {}
-    missing = []
-    for utterance in utterances.ids:
-        if "#" in utterance:
-            folder, name = os.path.split(split_part(utterance)[0])
-        else:
-            folder, name = os.path.split(utterance)
-        if folder not in present:
-            present[folder] = names_in(utterances.folder / folder)
-        if name not in present[folder]:
+def missing_files(ids: Iterable[str], folder: Path, name: str = "") -> list[str]:
+    """Return the ids whose recordings do not exist; log other names of one recording.
+
+    These are hard links, and names that differ only in letter case.
+
+    Args:
+        folder: Folder that the ids are relative to.
+        name: Name of the list for the log.
+
+    Raises:
+        AsdfError: a folder cannot be listed.
+    """
+    present: dict[str, Mapping[str, tuple[int, int] | None]] = {}
+    first: dict[object, str] = {}
+    missing: list[str] = []
+    alike: list[str] = []
+    for utterance in ids:
+        is_part = "#" in utterance
+        where, file = os.path.split(split_part(utterance)[0] if is_part else utterance)
+        if where not in present:
+            present[where] = names_in(folder / where)
+        if file not in present[where]:
             missing.append(utterance)
+        elif not is_part:
+            inode = present[where][file]
+            earlier = first.setdefault(utterance.casefold(), utterance)
+            if inode is not None and earlier == utterance:
+                earlier = first.setdefault(inode, utterance)
+                # On some file systems, the number in a folder's list does not identify a file.
+                if earlier != utterance and not (folder / earlier).samefile(folder / utterance):
+                    earlier = utterance
+            if earlier != utterance:
+                alike.append(f"{utterance} (as {earlier})")
+    if alike:
+        of_list = f" of {name}" if name else ""
+        LOG.warning(
+            "warning: %d recordings%s seem to be listed under two names, by hard links or in "
+            "another letter case, and count as two: %s",
+            len(alike),
+            of_list,
+            quoted_and_more(alike, _SHOWN),
+        )
     return missing
 
 
-def names_in(folder: Path) -> set[str]:
+def names_in(folder: Path) -> Mapping[str, tuple[int, int] | None]:
     """Return the names of the files in a folder, or in one of a tar; empty if it does not exist."""
     try:
         return list_names(folder)

@@ -279,6 +279,15 @@ def test_a_column_that_gives_no_results_is_reported_if_it_was_requested(capsys, 
     assert run(capsys, path, "--replicates", "0")[2] == ""
 
 
+def test_names_that_differ_only_in_letter_case_are_said(capsys, tmp_path):
+    path = tmp_path / "scores.txt"
+    path.write_text("a.flac 1 1.5\nA.FLAC 1 1.5\nb 0 0.5\nc 0 0.1\n")
+    err = run(capsys, path, "--replicates", "0")[2]
+    assert "2 trials have names that differ only in letter case: 'a.flac', 'A.FLAC'" in err
+    path.write_text("a.flac 1 1.5\nd.FLAC 1 1.5\nb 0 0.5\nc 0 0.1\n")
+    assert "letter case" not in run(capsys, path, "--replicates", "0")[2]
+
+
 def test_a_name_that_is_no_text(capsys, tmp_path):
     path, out = tmp_path / os.fsdecode(b"\xff.txt"), tmp_path / "out.json"
     path.write_text("a 1 1.5\nb 0 0.5\n")

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
+from asdf.__main__ import main
 from asdf.errors import AsdfError
 from asdf.trials.lists import check_both_classes, check_files, read_asvspoof2019_protocol, read_list
-from asdf.trials.trial_list import join
+from asdf.trials.trial_list import TrialList, join
 
 
 @pytest.fixture
@@ -198,3 +200,42 @@ def test_a_pipe_as_a_list_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "list.txt")
     with pytest.raises(AsdfError, match=r"list\.txt is not an ordinary file"):
         read_list(tmp_path / "list.txt", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("links", "listed", "said"),
+    [
+        ([("b.flac", "a.flac")], ["a.flac", "b.flac"], ["b.flac (as a.flac)"]),
+        ([("x/b.flac", "a.flac")], ["x/b.flac", "a.flac"], ["a.flac (as x/b.flac)"]),
+        ([], ["a.flac", "A.FLAC"], ["A.FLAC (as a.flac)"]),
+        ([], ["x/a.flac", "X/a.flac"], ["X/a.flac (as x/a.flac)"]),
+        (
+            [("b.flac", "a.flac"), ("c.flac", "a.flac")],
+            ["a.flac", "b.flac", "c.flac", "d.flac"],
+            ["b.flac (as a.flac)", "c.flac (as a.flac)"],
+        ),
+        ([], ["a.flac", "b.flac", "x/a.flac"], []),
+        ([], ["a.flac#t=0,1", "a.flac#t=1,2"], []),
+        ([("b.flac", "a.flac")], ["b.flac", "c.flac"], []),
+    ],
+)
+def test_two_names_of_one_recording_are_said_once(tmp_path, caplog, links, listed, said):
+    """Links in one folder and another, both cases, three names; parts and copies are none."""
+    for name in [*listed, *(target for _, target in links)]:
+        path = tmp_path / name.partition("#")[0]
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() and name not in dict(links):
+            soundfile.write(path, np.full(40_000, 0.1), 16000)
+    for name, target in links:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).hardlink_to(tmp_path / target)
+    trials = TrialList(listed, np.arange(len(listed)) % 2, name="dev", folder=tmp_path)
+    words = "recordings of dev seem to be listed under two names"
+    check_files([trials])
+    log = caplog.text
+    assert log.count(words) == bool(said) and all(one in log for one in said)
+    assert (f"{len(said)} {words}" in log) == bool(said)
+    caplog.clear()
+    (tmp_path / "l.txt").write_text("".join(f"{name} 1\n" for name in listed))
+    assert main(["score", "small", str(tmp_path / "l.txt"), "--device", "cpu"]) == 0
+    assert caplog.text.count("seem to be listed under two names") == bool(said)
