@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import sys
 
 from asdf import removed
@@ -118,7 +119,7 @@ def module_name(command: str) -> str:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from asdf.commands.outputs import describe_version, show
+    from asdf.commands.outputs import WarningFormatter, describe_version, show
 
     args = _build_parser().parse_args(arguments)
     if args.version:
@@ -142,6 +143,9 @@ def _run(arguments: list[str] | None) -> int:
         raise UsageError(left)
     kind = FORMER.get(args.command)
     module = importlib.import_module(module_name(args.command if kind is None else "evaluate"))
+    # Of a command without a log, for example what limits all verdicts of a network.
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(WarningFormatter())
     with progress_on_stderr():
         status: int = module.main(args.arguments, *([] if kind is None else [kind]))
     return status

@@ -7,6 +7,7 @@ program can read it.
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import sys
@@ -118,6 +119,13 @@ def in_colour(text: str, colour: str, stream: TextIO) -> str:
     # By no-color.org, any value but an empty one turns colours off.
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return text if is_plain or not stream.isatty() else f"\x1b[{colour}m{text}\x1b[0m"
+
+
+class WarningFormatter(logging.Formatter):
+    """Shows what is logged in amber, on a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return in_colour(super().format(record), AMBER, sys.stderr)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from asdf.metrics.calibration import Calibration
 from asdf.runs.log import track
 from tests.unit.conftest import small_settings, sound, write_small_network
 
@@ -149,3 +150,19 @@ def test_slow_work_has_seconds_per_window(done, elapsed_s, unit, shown, monkeypa
     with caplog.at_level(logging.INFO, "asdf.progress"):
         assert list(steps) == list(range(1, done + 1))
     assert caplog.messages == [f"work: {done} of {done + 1}, {shown}"]
+
+
+def test_what_limits_all_verdicts_is_amber_before_anything_is_scored(tmp_path):
+    (tmp_path / "in").mkdir()
+    soundfile.write(tmp_path / "in" / "a.wav", sound(9000), 16000)
+    (tmp_path / "in" / "b.wav").write_bytes(b"RIFF")
+    calibration = Calibration(1.0, 5.0, 0.0, lowest_llr=-0.9, highest_llr=0.9).content()
+    write_small_network(tmp_path / "network.pt", calibration=calibration)
+    out, errors = on_terminal(tmp_path)
+    amber = re.search(r"\x1b\[33m([^\x1b]*)\x1b\[0m", errors)
+    assert amber is not None
+    assert amber[1].endswith("so all of its verdicts are 'undecided'.")
+    assert "\x1b[90mundecided" in out and "\x1b[32m" not in out and "\x1b[31m" not in out
+    # NO_COLOR stands, for this as for verdicts.
+    out, errors = on_terminal(tmp_path, NO_COLOR="1")
+    assert "all of its verdicts are 'undecided'" in errors and "\x1b[33m" not in errors

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pty
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,17 @@ def test_every_output_of_the_command_says_it(tmp_path: Path, monkeypatch, capsys
     assert row["verdict"] == entry["verdict"] == "undecided"
     assert entry["llr"] == pytest.approx(1.0, abs=1e-4)
     assert entry["llr_words"] == "weak support for bona fide rather than spoof"
+
+
+def test_too_little_speech_is_known_to_the_command(of_two_seconds, tmp_path, monkeypatch) -> None:
+    """Its verdicts are made from the journal."""
+    monkeypatch.chdir(tmp_path)
+    soundfile.write("a.wav", np.concatenate([voice(1, 2), np.resize(siren(), 8 * RATE)]), RATE)
+    options = ["--threshold", "-1000", "--device", "cpu", "--csv", "o.csv"]
+    assert main(["score", str(of_two_seconds), "a.wav", *options]) == 0
+    [row] = csv.DictReader(Path("o.csv").read_text().splitlines())
+    assert row["verdict"] == "undecided"
+    assert re.fullmatch(r"speech in only \d of \d windows", row["remark"])
 
 
 @pytest.mark.parametrize("unlike", [False, True])
