@@ -30,7 +30,7 @@ PAGES_OF_MINUTES = (
     *(
         f"docs/{name}.md"
         for name in (
-            *("audit", "augmentation", "newsroom", "training"),
+            *("audit", "augmentation", "training"),
             *("cluster", "configs", "detector", "embeddings", "evaluation", "fusion", "launch"),
             *(
                 "judging",
@@ -66,7 +66,7 @@ ELSEWHERE = {
     "python -m asdf import AASIST-L.pth": "tests/unit/interchange reads its layout",
     "python -m asdf score aasist-l.pt": "a corpus that is not here; the same commands run above",
     "python -m asdf calibrate aasist-l.pt": "the same",
-    "asdf-antispoofing score network.pt call.wav --threshold 0 --column": "tests/test_your_own.py",
+    "asdf-antispoofing": "tests/packaging/test_newsroom.py and tests/test_your_own.py",
     "python -m asdf case net.pt call.wav": "tests/extras/forensic/case",
     "sbatch": "tests/scripts runs them under Slurm",
     "scancel": "tests/scripts",
