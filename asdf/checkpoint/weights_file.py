@@ -339,7 +339,15 @@ def load_plain(path: Path, mapped: bool = False) -> Any:
     try:
         zipped = zipfile.is_zipfile(path)
         if zipped:
-            _check_records(path)
+            # torch does not compare records with their checksums, which takes little time.
+            with zipfile.ZipFile(path) as archive:
+                if any(name.endswith("/constants.pkl") for name in archive.namelist()):
+                    raise pickle.UnpicklingError(
+                        "it is a TorchScript program, which would be executed when read"
+                    )
+                damaged = archive.testzip()
+            if damaged:
+                raise zipfile.BadZipFile(f"its record {damaged} is corrupt (CRC-32)")
         with torch.serialization.safe_globals(_ALLOWED):
             # The legacy format cannot be mapped, and torch raises an error if requested.
             content = torch.load(
@@ -357,18 +365,6 @@ def load_plain(path: Path, mapped: bool = False) -> Any:
             path,
         )
     return content
-
-
-def _check_records(path: Path) -> None:
-    """Compare a file's records with their checksums, as torch does not: gigabytes per second."""
-    with zipfile.ZipFile(path) as archive:
-        if any(name.endswith("/constants.pkl") for name in archive.namelist()):
-            raise pickle.UnpicklingError(
-                "it is a TorchScript program, which would be executed when read"
-            )
-        damaged = archive.testzip()
-    if damaged:
-        raise zipfile.BadZipFile(f"its record {damaged} is corrupt (CRC-32)")
 
 
 def write_weights_file(path: Path, content: Mapping[str, Any]) -> None:

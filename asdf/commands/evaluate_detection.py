@@ -304,13 +304,14 @@ def _draw(
     if args.tippett or args.ece or args.reliability:
         lines += _judge_ratios(summaries)
     of_systems = {summary.name: summary.curve for summary in summaries}
-    for path, plot, noun in (
-        (args.tippett, plots.tippett_plot, "Tippett plot"),
-        (args.ece, plots.ece_plot, "empirical cross-entropy"),
-        (args.reliability, plots.reliability_plot, "reliability diagram"),
+    for kind, noun in (
+        ("tippett", "Tippett plot"),
+        ("ece", "empirical cross-entropy"),
+        ("reliability", "reliability diagram"),
     ):
+        path = getattr(args, kind)
         if path:
-            plots.save_figure(plot(of_systems), path)
+            plots.save_figure(plots.ratio_plot(kind, of_systems), path)
             lines.append(f"written to {path}: {noun}")
     return lines
 

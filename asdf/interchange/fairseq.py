@@ -62,16 +62,6 @@ def architecture_from_options(content: Mapping[str, Any]) -> Architecture | None
     options = _find_options(content)
     if options is None:
         return None
-    _check_required(options)
-    try:
-        return _build_architecture({**_DEFAULTS, **options})
-    except _UNREADABLE as error:
-        raise AsdfError(
-            f"its options are invalid: {error}. Is it a wav2vec 2.0 checkpoint?"
-        ) from error
-
-
-def _check_required(options: Mapping[str, Any]) -> None:
     required = dict(_REQUIRED)
     if options.get("relative_position_embedding"):
         required |= _REQUIRED_OF_WAVLM
@@ -81,6 +71,12 @@ def _check_required(options: Mapping[str, Any]) -> None:
                 f"its option {name} is {options[name]!r}; this front end only supports {value!r}. "
                 "Choose a wav2vec 2.0, XLS-R or HuBERT checkpoint."
             )
+    try:
+        return _build_architecture({**_DEFAULTS, **options})
+    except _UNREADABLE as error:
+        raise AsdfError(
+            f"its options are invalid: {error}. Is it a wav2vec 2.0 checkpoint?"
+        ) from error
 
 
 def _build_architecture(options: Mapping[str, Any]) -> Architecture:

@@ -218,13 +218,11 @@ def read_results(path: Path) -> list[JobResult]:
 
     The name of a set scored in another precision than fp32 includes it: 'dev, in bf16'.
     """
-    results = []
     try:
-        for row in json.loads(path.read_text(encoding="utf-8")):
-            results.append(JobResult.from_row(row, described_set(row)))
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return [JobResult.from_row(row, described_set(row)) for row in rows]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
-    return results
 
 
 class Table:
@@ -313,25 +311,33 @@ def summary(jobs: Sequence[Job], with_results: bool = True) -> str:
 
 
 def _result_lines(jobs: Sequence[Job]) -> list[str]:
-    """Return the tables of EERs and of other selection metrics."""
+    """Return tables of EERs and of other selection metrics.
+
+    Each has a row per config and network, and a column per set.
+    """
     results = [(job.label, result) for job in jobs for result in job.results]
-    rates = [(label, row.network, row.set, 100 * row.eer) for label, row in results]
-    lines = _value_lines("EER %", rates, digits=3)
-    for metric in dict.fromkeys(row.metric for _, row in results if row.metric):
-        values = []
-        for label, row in results:
-            if row.metric == metric and row.value is not None:
-                values.append((label, row.network, row.set, row.value))
-        lines += _value_lines(metric, values, digits=4)
+    cells_of = {"EER %": [(label, row, f"{100 * row.eer:.3f}") for label, row in results]}
+    for label, row in results:
+        if row.metric and row.value is not None:
+            cells_of.setdefault(row.metric, []).append((label, row, f"{row.value:.4f}"))
+    lines = []
+    for title, cells in cells_of.items():
+        sets = list(dict.fromkeys(row.set for _, row, _ in cells))
+        by_network: dict[tuple[str, str], dict[str, str]] = {}
+        for label, row, cell in cells:
+            by_network.setdefault((label, row.network), {})[row.set] = cell
+        table = [["config", "epoch", *sets]]
+        for names, known in by_network.items():
+            table.append([*names, *(known.get(name, "-") for name in sets)])
+        if cells:
+            lines += [title, *aligned(table, right=range(2, len(table[0])))]
     return lines
 
 
 def list_runs(jobs: Sequence[Job]) -> str:
     """Return the runs of a launch that is not started, with their folders, one per line."""
-    rows = []
-    for job in jobs:
-        state = f"{job.state}, {job.detail}" if job.detail else job.state
-        rows.append([job.label, state, shown_path(job.system)])
+    states = [f"{job.state}, {job.detail}" if job.detail else job.state for job in jobs]
+    rows = [[job.label, x, shown_path(job.system)] for job, x in zip(jobs, states, strict=True)]
     return "\n".join(aligned(rows))
 
 
@@ -347,15 +353,12 @@ def _detail(job: Job) -> str:
         return f"{job.detail}, log {shown_path(job.log)}"
     if not job.results:
         return job.detail
+    # A line has room for one network; the summary at the end shows all.
     first = job.results[0].network
     values = []
-    # A line has room for one network; the summary at the end shows all.
-    for result in job.results:
-        if result.network == first:
-            shown = f"{result.set} {100 * result.eer:.3f} %"
-            if result.value is not None:
-                shown += f" ({result.metric} {result.value:.4f})"
-            values.append(shown)
+    for result in [result for result in job.results if result.network == first]:
+        value = "" if result.value is None else f" ({result.metric} {result.value:.4f})"
+        values.append(f"{result.set} {100 * result.eer:.3f} %{value}")
     words = f"EER of {first}: {', '.join(values)}"
     return f"{words}, {job.detail}" if job.detail else words
 
@@ -365,24 +368,3 @@ def _counts(jobs: Sequence[Job]) -> str:
     counts = Counter(job.state for job in jobs)
     words = [f"{counts[state]} {state}" for state in reversed(_BY_INTEREST) if counts[state]]
     return f"{len(jobs)} runs: {', '.join(words)}"
-
-
-def _value_lines(
-    title: str, values: Sequence[tuple[str, str, str, float]], digits: int
-) -> list[str]:
-    """Return a row per config and network, a column per set; [] without values.
-
-    Args:
-        values: Configs, networks, sets, and their values.
-    """
-    if not values:
-        return []
-    sets = list(dict.fromkeys(name for _, _, name, _ in values))
-    by_network: dict[tuple[str, str], dict[str, float]] = {}
-    for config, network, name, value in values:
-        by_network.setdefault((config, network), {})[name] = value
-    rows = [["config", "epoch", *sets]]
-    for (config, network), numbers in by_network.items():
-        cells = [f"{numbers[name]:.{digits}f}" if name in numbers else "-" for name in sets]
-        rows.append([config, network, *cells])
-    return [title, *aligned(rows, right=range(2, len(rows[0])))]

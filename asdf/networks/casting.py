@@ -347,7 +347,11 @@ class _Cast(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         # The weights of a part that was not used keep a gradient of None, as under autocast.
         ctx.set_materialize_grads(False)
-        groups = _split(weights, sizes)
+        groups = []
+        start = 0
+        for size in sizes:
+            groups.append(weights[start : start + size])
+            start += size
         ctx.rows = [list(map(len, group)) for group in groups]
         return _copy_together(groups, dtype)
 
@@ -384,15 +388,6 @@ def _lengthen(gradients: Sequence[Tensor]) -> list[Tensor]:
     if alike[0]:
         torch._foreach_copy_(*alike)
     return copies
-
-
-def _split(tensors: Sequence[Tensor], sizes: Sequence[int]) -> list[Sequence[Tensor]]:
-    groups = []
-    start = 0
-    for size in sizes:
-        groups.append(tensors[start : start + size])
-        start += size
-    return groups
 
 
 def _copy_together(groups: Sequence[Sequence[Tensor]], dtype: torch.dtype) -> tuple[Tensor, ...]:

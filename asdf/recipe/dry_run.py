@@ -110,7 +110,21 @@ def plan_run(
     # A single process stands for those that run.py would start.
     world_size = launch.size if launch.size > 1 else settings.computing.processes
     _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
-    lists = _add_corpora(plan, settings, folders, corpora)
+    lists: dict[str, TrialList] = {}
+    plan.lines += ["", "corpora"]
+    parts_of_sets = {name: set_parts(name, corpora) for name in sets_in_use(settings)}
+    for name in dict.fromkeys(chain.from_iterable(parts_of_sets.values())):
+        try:
+            corpus = find_corpus(name, corpora)
+            plan.lines += _describe_corpus(name, corpus, folders.database, lists)
+        except AsdfError as error:
+            plan.lines.append(f"  {name}: {_SEE_BELOW}")
+            plan.errors.append(error)
+    for name, parts in parts_of_sets.items():
+        if len(parts) > 1:
+            plan.lines.append(f"  {name}: these together")
+            if all(part in lists for part in parts):
+                lists[name] = join([lists[part] for part in parts])
     overlaps = find_overlaps(list(lists.values()), settings.recipe, corpora)
     plan.lines += [f"  warning: {overlap}" for overlap in overlaps]
     recipe = settings.recipe
@@ -168,28 +182,6 @@ def _add(
         plan.errors.append(error)
     else:
         plan.lines.append(lines_and_more(lines, shown or len(lines)).removeprefix("\n"))
-
-
-def _add_corpora(
-    plan: Plan, settings: Sections, folders: Folders, corpora: Mapping[str, Corpus]
-) -> dict[str, TrialList]:
-    """Add the corpora of the stages, and return the lists of those that exist."""
-    lists: dict[str, TrialList] = {}
-    plan.lines += ["", "corpora"]
-    parts_of_sets = {name: set_parts(name, corpora) for name in sets_in_use(settings)}
-    for name in dict.fromkeys(chain.from_iterable(parts_of_sets.values())):
-        try:
-            corpus = find_corpus(name, corpora)
-            plan.lines += _describe_corpus(name, corpus, folders.database, lists)
-        except AsdfError as error:
-            plan.lines.append(f"  {name}: {_SEE_BELOW}")
-            plan.errors.append(error)
-    for name, parts in parts_of_sets.items():
-        if len(parts) > 1:
-            plan.lines.append(f"  {name}: these together")
-            if all(part in lists for part in parts):
-                lists[name] = join([lists[part] for part in parts])
-    return lists
 
 
 def _describe_corpus(

@@ -32,17 +32,11 @@ _CELLS = 4000
 _MAX_BINS = 60
 
 
-@dataclass(frozen=True)
-class DetRange:
-    """Range of the axes of DET plots: rates in % from `low` to `high`, with ticks at `ticks`."""
+def det_range(eers: Sequence[float]) -> tuple[float, float, list[float]]:
+    """Return the ends and ticks of axes for curves with these EERs, all in %.
 
-    low: float
-    high: float
-    ticks: list[float]
-
-
-def det_range(eers: Sequence[float]) -> DetRange:
-    """Return axes for curves with these EERs (in %), wider if a curve would lie at their ends."""
+    The axes are wider if a curve would lie at their ends.
+    """
     ticks = list(DET_TICKS)
     low = 0.1
     high = 47.0
@@ -55,7 +49,7 @@ def det_range(eers: Sequence[float]) -> DetRange:
         high = 97.0
         ticks = [*ticks, *HIGH_TICKS]
     # Slightly below the lowest tick, so that a curve that ends there does not lie on the frame.
-    return DetRange(0.8 * low, high, ticks)
+    return 0.8 * low, high, ticks
 
 
 def probit(

@@ -79,9 +79,8 @@ def det_panel(curves: Sequence[NamedCurve], title: str = "", choice: str | None 
     Args:
         title: Subject of the curves, for the description.
     """
-    range_ = det_range([100 * named.curve.eer for named in curves])
-    ends = (range_.low, range_.high, range_.ticks)
-    lines = [Line([range_.low, range_.low, range_.high, range_.high], css="diagonal")]
+    low, high, ticks = det_range([100 * named.curve.eer for named in curves])
+    lines = [Line([low, low, high, high], css="diagonal")]
     marks = []
     all_words = []
     for curve, label, line in curves:
@@ -91,8 +90,8 @@ def det_panel(curves: Sequence[NamedCurve], title: str = "", choice: str | None 
         marks.append(replace(line, points=curve.eer_point, series="", css="", mark_words=at_eer))
         if not line.is_hidden:
             all_words.append(words)
-    x_axis = Axis(*ends, "False alarm: spoof accepted (%)", _deviates)
-    y_axis = Axis(*ends, "Miss: bona fide rejected (%)", _deviates)
+    x_axis = Axis(low, high, ticks, "False alarm: spoof accepted (%)", _deviates)
+    y_axis = Axis(low, high, ticks, "Miss: bona fide rejected (%)", _deviates)
     described = f"DET curves on {title}. {'; '.join(all_words)}"
     is_perfect = all(named.curve.eer == 0 for named in curves)
     note = "No error at the threshold of the EER" if is_perfect else ""

@@ -17,7 +17,7 @@ from asdf.report.courses import Record, is_finite_number
 from asdf.report.drawing import training_figure
 from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
-from asdf.tables.page_cells import PageTable, as_page
+from asdf.tables.page_cells import as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.text import count_of
 from asdf.trials.how_scored import in_precision
@@ -179,8 +179,22 @@ def training_section(gathered: Gathered) -> dict[str, Any] | None:
         {"reason": reason, "names": names, "is_folded": len(names) > _FEW_RUNS}
         for reason, names in groups.items()
     ]
-    evaluations = _evaluations_table(gathered, records)
-    return {"ends": ends, "plot": training_figure(gathered), "evaluations": evaluations}
+    run_names = []
+    evaluations = []
+    for name, run, training in zip(gathered.names, gathered.runs, records, strict=True):
+        # Evaluations are marked if they have become stale since.
+        stale = {known.step: known.stale for known in run.evaluations()}
+        for known in metrics_evaluations(training):
+            run_names.append(name)
+            evaluations.append(replace(known, stale=stale.get(known.step, ())))
+    columns: Columns = [
+        texts("Network", list(map(str, each(evaluations, "network")))),
+        Column("epoch", "Epoch", is_count=True).with_values(each(evaluations, "epoch")),
+        counts("Step", each(evaluations, "step")),
+        *_result_columns(evaluations),
+    ]
+    table = as_page(Table(run_names, columns, "Run"), "Evaluations during training")
+    return {"ends": ends, "plot": training_figure(gathered), "evaluations": table}
 
 
 def _describe_end(training: Sequence[Record]) -> str:
@@ -195,26 +209,6 @@ def _describe_end(training: Sequence[Record]) -> str:
         return f"ended: {reason}"
     setting, unit, digits = limit.groups()
     return f"ended after {count_of(int(digits), unit)} ({setting})"
-
-
-def _evaluations_table(gathered: Gathered, records: Sequence[Sequence[Record]]) -> PageTable:
-    """Return the evaluations during training, run by run."""
-    names = []
-    evaluations = []
-    for name, run, training in zip(gathered.names, gathered.runs, records, strict=True):
-        stale = {known.step: known.stale for known in run.evaluations()}
-        for evaluation in metrics_evaluations(training):
-            names.append(name)
-            # Evaluations are marked if they have become stale since.
-            marked = replace(evaluation, stale=stale.get(evaluation.step, ()))
-            evaluations.append(marked)
-    columns: Columns = [
-        texts("Network", [str(evaluation.network) for evaluation in evaluations]),
-        Column("epoch", "Epoch", is_count=True).with_values(each(evaluations, "epoch")),
-        counts("Step", each(evaluations, "step")),
-        *_result_columns(evaluations),
-    ]
-    return as_page(Table(names, columns, "Run"), "Evaluations during training")
 
 
 def _result_columns(evaluations: Sequence[Evaluation]) -> Columns:

@@ -61,7 +61,18 @@ def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Ti
                 "does. Specify it."
             )
         hop_s = float(match[1])
-    content = _read_bytes(path)
+    try:
+        with open_file(path) as file:
+            # One byte more shows that a file is too large.
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise AsdfError(
+            f"cannot read the segment labels {path}: {error.strerror or error}. Check the path."
+        ) from None
+    if len(content) > MOST_BYTES:
+        raise AsdfError(
+            f"{path}: it has more than {MOST_BYTES:,} bytes, too many for a file of segment labels."
+        )
     try:
         labels_of = _labels_of(content)
     except UnpicklingError as error:
@@ -75,22 +86,6 @@ def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Ti
         spoofed = segments_from_scores(labels, hop_s, 0.5)
         result[name] = Timed(spoofed, round(len(labels) * hop_s, 6))
     return result
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        with open_file(path) as file:
-            # One byte more shows that a file is too large.
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise AsdfError(
-            f"cannot read the segment labels {path}: {error.strerror or error}. Check the path."
-        ) from None
-    if len(content) > MOST_BYTES:
-        raise AsdfError(
-            f"{path}: it has more than {MOST_BYTES:,} bytes, too many for a file of segment labels."
-        )
-    return content
 
 
 def _labels_of(content: bytes) -> dict[str, Labels]:

@@ -42,7 +42,21 @@ def as_latex(table: Table) -> str:
             heading = latex_text(column.heading) + column.paper_mark
             columns.append([heading, *(_cell(column, v) for v in values)])
     names = [table.row_heading, *map(latex_text, table.labels or table.rows)]
-    return _tabulars(names, columns, table.notes)
+    widths = list(map(_column_width, columns))
+    room = _WIDTH_PT - _column_width(names)
+    parts = []
+    for group in group_columns(widths, room):
+        shown = [names]
+        shown += [columns[index] for index in group]
+        head, *body = rows_of(shown)
+        alignment = "l" + "r" * (len(head) - 1)
+        # \noindent: a paragraph's indent would push a full table over the margin.
+        lines = [f"\\noindent\\begin{{tabular}}{{{alignment}}}", "\\toprule"]
+        lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]
+        parts.append("\n".join([*lines, "\\bottomrule", "\\end{tabular}"]))
+    note = "\\par\n".join(f"{{\\footnotesize {latex_text(text)}}}" for text in table.notes)
+    parts.append(f"{note}\\par\n")
+    return "\n\\par\\medskip\n".join(parts)
 
 
 def _cell(column: Column, value: Value) -> str:
@@ -68,25 +82,6 @@ def bracketed(value: Value) -> str:
 def latex_text(text: str) -> str:
     """Return `text` with the special characters of LaTeX escaped."""
     return "".join(_ESCAPED.get(character, character) for character in text)
-
-
-def _tabulars(names: Sequence[str], columns: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    """Return as many `tabular` as the columns need, each with the row names, and the notes."""
-    widths = list(map(_column_width, columns))
-    room = _WIDTH_PT - _column_width(names)
-    parts = []
-    for group in group_columns(widths, room):
-        shown = [names]
-        shown += [columns[index] for index in group]
-        head, *body = rows_of(shown)
-        alignment = "l" + "r" * (len(head) - 1)
-        # \noindent: a paragraph's indent would push a full table over the margin.
-        lines = [f"\\noindent\\begin{{tabular}}{{{alignment}}}", "\\toprule"]
-        lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]
-        parts.append("\n".join([*lines, "\\bottomrule", "\\end{tabular}"]))
-    note = "\\par\n".join(f"{{\\footnotesize {latex_text(text)}}}" for text in notes)
-    parts.append(f"{note}\\par\n")
-    return "\n\\par\\medskip\n".join(parts)
 
 
 def _latex_row(cells: Sequence[str]) -> str:

@@ -68,7 +68,12 @@ def choose_conditions(
         UsageError: a name is unknown, or nothing remains.
     """
     for name in only:
-        _check_name(name)
+        if name in NOT_HERE:
+            raise UsageError(f"{name} is not offered: {NOT_HERE[name]}.")
+        known = [*FAMILIES, *DEGRADATIONS]
+        if name not in known and not any(_is_of(name, row) for row in DEGRADATIONS.values()):
+            near = did_you_mean(name, known)
+            raise UsageError(f"there is no degradation {name}.{near} --list prints all.")
     chosen: list[Condition] = []
     # Whoever names degradations did not ask for those that nobody can have.
     left_out = {} if only else dict(NOT_HERE)
@@ -89,15 +94,6 @@ def choose_conditions(
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise UsageError(f"no degradation is left to measure. {reasons}")
     return Chosen(chosen, left_out)
-
-
-def _check_name(name: str) -> None:
-    if name in NOT_HERE:
-        raise UsageError(f"{name} is not offered: {NOT_HERE[name]}.")
-    known = [*FAMILIES, *DEGRADATIONS]
-    if name not in known and not any(_is_of(name, row) for row in DEGRADATIONS.values()):
-        near = did_you_mean(name, known)
-        raise UsageError(f"there is no degradation {name}.{near} --list prints all.")
 
 
 def _is_of(name: str, degradation: Degradation) -> bool:

@@ -106,6 +106,7 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
         AsdfError: an output cannot be written, or too few trials of a class remain.
     """
     maker = Maker(plan.trials, plan.folder / "audio", plan.material, plan.seed, plan.workers)
+    total = len(plan.trials)
     # Clean speech needs no copies and hence no processes.
     for rival in rivals:
         _score(plan, rival, CLEAN, maker.sources, maker.list_digest, 0, {})
@@ -115,7 +116,14 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
             digest = maker.digest(condition)
             are_scored = all(_is_scored(plan, rival, condition.name, digest) for rival in rivals)
             if plan.keeps_audio or not are_scored:
-                clipped, problems = _make_copies(plan, maker, condition)
+                clipped = 0
+                problems: dict[str, str] = {}
+                made = track(maker.make(condition), total, condition.name, unit="recordings")
+                with closing(made) as tracked:
+                    for index, samples, problem in tracked:
+                        clipped += samples > 0
+                        if problem:
+                            problems[plan.trials.ids[index]] = problem
                 paths = maker.paths(condition)
                 for rival in rivals:
                     _score(plan, rival, condition.name, paths, digest, clipped, problems)
@@ -123,19 +131,6 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
             if not plan.keeps_audio:
                 maker.remove(condition)
     return _measure(plan, rivals)
-
-
-def _make_copies(plan: Plan, maker: Maker, condition: Condition) -> tuple[int, dict[str, str]]:
-    """Make copies; return how many are clipped, and the reasons for missing ones by id."""
-    clipped = 0
-    problems = {}
-    made = maker.make(condition)
-    with closing(track(made, len(plan.trials), condition.name, unit="recordings")) as tracked:
-        for index, samples, problem in tracked:
-            clipped += samples > 0
-            if problem:
-                problems[plan.trials.ids[index]] = problem
-    return clipped, problems
 
 
 def _score_path(plan: Plan, rival: Rival, condition: str) -> Path:

@@ -123,12 +123,8 @@ def _named(name: str, detectors: Sequence[KnownDetector]) -> list[KnownDetector]
     """Return the detectors with a name, ignoring case, with or without the organisation."""
     wanted = name.removeprefix("hub:").lower()
     wanted = ARCHITECTURE.lower() if wanted == SMALL else wanted
-    named = []
-    names = []
-    for detector in detectors:
-        names += [detector.name, detector.short_name]
-        if wanted in (detector.name.lower(), detector.short_name.lower()):
-            named.append(detector)
+    names = [name for each in detectors for name in (each.name, each.short_name)]
+    named = [each for each in detectors if wanted in (each.name.lower(), each.short_name.lower())]
     if not named:
         raise UsageError(
             f"no detector '{name}' is known here.{did_you_mean(wanted, names)} "
@@ -194,15 +190,13 @@ def _hardest(detectors: Sequence[KnownDetector]) -> str:
     percents = [
         eer.percent for each in detectors for eer in each.eers if eer.evaluation_set == HARDEST
     ]
-    if not percents:
-        return "\n".join(wrap(f"No source states how they err on {HARDEST}.", _WIDTH))
-    return "\n".join(
-        wrap(
+    words = f"No source states how they err on {HARDEST}."
+    if percents:
+        words = (
             f"On {HARDEST} they err in {min(percents):.0f} to {max(percents):.0f} % of the "
-            "recordings, where 50 % is guessing: none works on its own there.",
-            _WIDTH,
+            "recordings, where 50 % is guessing: none works on its own there."
         )
-    )
+    return "\n".join(wrap(words, _WIDTH))
 
 
 def _table(detectors: Sequence[KnownDetector], sets: Mapping[str, str]) -> str:
@@ -213,10 +207,8 @@ def _table(detectors: Sequence[KnownDetector], sets: Mapping[str, str]) -> str:
             # A single number; the details have two.
             parameters = f"{(count_parameters(detector) or 0) / _MEGABYTE:.0f} M"
         licence = _SHORT_LICENCES.get(detector.licence, detector.licence)
-        percents: dict[str, float] = {}
-        for eer in detector.eers:
-            # The first value stated for a set.
-            percents.setdefault(eer.evaluation_set, eer.percent)
+        # The first value stated for a set.
+        percents = {eer.evaluation_set: eer.percent for eer in reversed(detector.eers)}
         eers = [f"{percents[name]:.2f}" if name in percents else "" for name in sets]
         rows.append((detector.short_name, parameters, *eers, str(licence)))
     numbers = range(1, 2 + len(sets))

@@ -48,6 +48,7 @@ _RUN_LABEL = 30
 # Maximum length of labels that fit side by side below a plot of one column.
 _NARROW_LABEL = 24
 _FEW_SYSTEMS = 3
+_RATIOS = {"tippett": tippett_panel, "ece": ece_panel, "reliability": reliability_panel}
 # A heat map of fewer conditions shows no more than a table.
 _MIN_CONDITIONS = 2
 
@@ -217,22 +218,14 @@ def oscr_plot(results: Mapping[str, SourceResult], title: str = "") -> Figure:
     return draw_panels([Panel(x_axis, y_axis, 0, 0, lines=lines)], legend, title)
 
 
-def tippett_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
-    """Draw Tippett curves of both classes of each system."""
-    panel, legend = tippett_panel(systems)
-    return draw_panels([panel], legend, title)
+def ratio_plot(kind: str, systems: Mapping[str, DetCurve]) -> Figure:
+    """Draw likelihood ratios of each system.
 
-
-def ece_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
-    """Draw the empirical cross-entropy of each system, as measured and after PAV."""
-    panel, legend = ece_panel(systems)
-    return draw_panels([panel], legend, title)
-
-
-def reliability_plot(systems: Mapping[str, DetCurve], title: str = "") -> Figure:
-    """Draw the reliability diagram of each system, with 95 % intervals."""
-    panel, legend = reliability_panel(systems)
-    return draw_panels([panel], legend, title)
+    Args:
+        kind: Name in `_RATIOS`.
+    """
+    panel, legend = _RATIOS[kind](systems)
+    return draw_panels([panel], legend)
 
 
 def write_plots(

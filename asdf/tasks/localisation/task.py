@@ -125,13 +125,6 @@ def build_frame_term(
     return FrameTerm(settings, frames)
 
 
-class FramesByClass(NamedTuple):
-    """The scores of the frames of a set, pooled by class, (frames,) each."""
-
-    bona_fide: np.ndarray
-    spoof: np.ndarray
-
-
 @dataclass(frozen=True)
 class FramesOfSet:
     """The frame scores of a set, with its trials."""
@@ -139,19 +132,19 @@ class FramesOfSet:
     table: FrameTable
     trials: TrialList
 
-    def divided(self) -> FramesByClass:
-        """Divide the frames by their labels.
+    def eer(self) -> float:
+        """Return the equal error rate of the frames of all trials.
 
         Raises:
             AsdfError: the spoofed parts of a trial are malformed or unknown.
         """
         hop = round(self.table.hop_s * SAMPLE_RATE)
         labels = []
-        for index in range(len(self.table)):
-            samples = round(self.table.durations_s[index] * SAMPLE_RATE)
+        for index, duration_s in enumerate(self.table.durations_s):
+            samples = round(duration_s * SAMPLE_RATE)
             labels.append(frame_labels(spoofed_parts(self.trials, index), samples, hop))
         is_bona_fide = np.concatenate(labels) == 1
-        return FramesByClass(self.table.scores[is_bona_fide], self.table.scores[~is_bona_fide])
+        return eer(self.table.scores[is_bona_fide], self.table.scores[~is_bona_fide])[0]
 
 
 class Localisation(Task):
@@ -290,5 +283,4 @@ class FrameEER(TaskMetric):
     advice = "set localisation.enabled = True"
 
     def of_scores(self, scores: FramesOfSet) -> float:
-        divided = scores.divided()
-        return eer(divided.bona_fide, divided.spoof)[0]
+        return scores.eer()

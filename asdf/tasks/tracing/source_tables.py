@@ -49,10 +49,20 @@ _OPEN = (rate("unknown_eer", "Unknown EER", states_unit=True), rate("oscr", "OSC
 
 def sources_text(title: str, result: SourceResult) -> str:
     """Return the metrics, the classes and the confusion matrix as text, in percent."""
+    rows = []
+    for name, value in metric_values(result).items():
+        interval = result.intervals.get(name)
+        between = "" if interval is None else f"[{_RATE.format_bounds(interval, ', ')}]"
+        rows.append([f"{_NAMES[name]} %", _RATE.format(value), between])
+    if result.open is not None:
+        for accepted, value in zip(FALSE_POSITIVE_RATES, result.open.correct_at, strict=True):
+            what = f"classified correctly with {100 * accepted:g} % of the unknown accepted, %"
+            rows.append([what, _RATE.format(value), ""])
+        rows.append([f"rejected by: {result.open.rejection}", "", ""])
     lines = [
         f"{title}: {len(result.classes)} classes of the column {result.column}; {result.known} "
         f"trials of known sources, {result.unknown} of unknown ones, {result.of_no_class} of none",
-        *aligned(_metric_rows(result), right={1}),
+        *aligned(rows, right={1}),
         "",
         *as_lines(class_table(result, ("class", "trials", "precision", "recall", "F1"))),
     ]
@@ -180,20 +190,6 @@ def confusion_svg(title: str, result: SourceResult, prefix: str = "") -> str:
         rows.append(f"{name}: called {', '.join(calls) or 'nothing'}")
     description = f"Rows are the classes of the trials. {'; '.join(rows)}"
     return confusion_matrix(result, title).svg(description, prefix)
-
-
-def _metric_rows(result: SourceResult) -> list[list[str]]:
-    rows = []
-    for name, value in metric_values(result).items():
-        interval = result.intervals.get(name)
-        between = "" if interval is None else f"[{_RATE.format_bounds(interval, ', ')}]"
-        rows.append([f"{_NAMES[name]} %", _RATE.format(value), between])
-    if result.open is not None:
-        for rate, value in zip(FALSE_POSITIVE_RATES, result.open.correct_at, strict=True):
-            what = f"classified correctly with {100 * rate:g} % of the unknown accepted, %"
-            rows.append([what, _RATE.format(value), ""])
-        rows.append([f"rejected by: {result.open.rejection}", "", ""])
-    return rows
 
 
 def class_table(result: SourceResult, headings: Sequence[str]) -> Table:

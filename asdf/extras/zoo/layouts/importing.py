@@ -67,7 +67,16 @@ def import_detector(
     read = recognise(path, chosen or {}, bona_fide)
     read.filled.extend(_fill_counts(read.state))
     source = str(path)
-    _check_finite(read, source)
+    wrong = []
+    for name, tensor in read.state.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            wrong.append(read.own_names.get(name, name))
+    if wrong:
+        raise AsdfError(
+            f"{source} holds values that are not finite, so it would give no scores. They are in "
+            f"{len(wrong)} layers: {first_names(wrong)}. It is damaged, or its training diverged: "
+            "use another checkpoint."
+        )
     described = DescribedNetwork(
         read.settings, read.state, source, folder, own_names=read.own_names
     )
@@ -155,16 +164,3 @@ def _fill_counts(state: dict[str, Tensor]) -> list[str]:
             state[count] = torch.tensor(0)
             filled.append(count)
     return filled
-
-
-def _check_finite(read: Recognised, source: str) -> None:
-    wrong = []
-    for name, tensor in read.state.items():
-        if tensor.is_floating_point() and not tensor.isfinite().all():
-            wrong.append(read.own_names.get(name, name))
-    if wrong:
-        raise AsdfError(
-            f"{source} holds values that are not finite, so it would give no scores. They are in "
-            f"{len(wrong)} layers: {first_names(wrong)}. It is damaged, or its training diverged: "
-            "use another checkpoint."
-        )

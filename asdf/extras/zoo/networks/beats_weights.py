@@ -91,7 +91,18 @@ def fill(front_end: BEATsFrontEnd, weights: str) -> None:
             f"weights file {path} is not a BEATs file: it lacks the configuration ('cfg') or the "
             "layer patch_embedding. Name a file published by microsoft/unilm."
         )
-    sizes = _sizes_of(config, path)
+    for name, value in _REQUIRED.items():
+        if config.get(name) != value:
+            raise AsdfError(
+                f"weights file {path} has {name} = {config.get(name)!r} in its configuration; ASDF "
+                f"supports {value!r} only."
+            )
+    missing = [name for name in _SIZES if not isinstance(config.get(name), int)]
+    if missing:
+        raise AsdfError(
+            f"weights file {path} is damaged: its configuration lacks the number {missing[0]}."
+        )
+    sizes = BEATsSizes(**{ours: config[theirs] for theirs, ours in _SIZES.items()})
     if sizes != front_end.sizes:
         raise AsdfError(
             f"weights file {path} is a BEATs of other sizes than the front end was built with. Set "
@@ -128,18 +139,3 @@ def _replace_start(name: str, starts: Mapping[str, str]) -> str:
         if name.startswith(theirs):
             return ours + name.removeprefix(theirs)
     return name
-
-
-def _sizes_of(config: Mapping[str, Any], path: str) -> BEATsSizes:
-    for name, value in _REQUIRED.items():
-        if config.get(name) != value:
-            raise AsdfError(
-                f"weights file {path} has {name} = {config.get(name)!r} in its configuration; ASDF "
-                f"supports {value!r} only."
-            )
-    missing = [name for name in _SIZES if not isinstance(config.get(name), int)]
-    if missing:
-        raise AsdfError(
-            f"weights file {path} is damaged: its configuration lacks the number {missing[0]}."
-        )
-    return BEATsSizes(**{ours: config[theirs] for theirs, ours in _SIZES.items()})

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -121,22 +120,18 @@ def _read_sizes(folder: Path) -> EATSizes:
         if config.get(name, value) != value:
             raise AsdfError(f"{path} has {name} = {config[name]!r}; ASDF supports {value!r}.")
     try:
-        sizes = _sizes_of(config)
+        usual = EATSizes()
+        dimension = int(config.get("embed_dim", usual.dimension))
+        sizes = EATSizes(
+            layers=int(config.get("depth", usual.layers)),
+            dimension=dimension,
+            heads=int(config.get("num_heads", usual.heads)),
+            feed_forward=int(dimension * float(config.get("mlp_ratio", 4.0))),
+        )
         sizes.check()
     except (ValueError, TypeError, OverflowError) as error:
         raise AsdfError(f"{path} is invalid: {error}.") from error
     return sizes
-
-
-def _sizes_of(config: Mapping[str, Any]) -> EATSizes:
-    usual = EATSizes()
-    dimension = int(config.get("embed_dim", usual.dimension))
-    return EATSizes(
-        layers=int(config.get("depth", usual.layers)),
-        dimension=dimension,
-        heads=int(config.get("num_heads", usual.heads)),
-        feed_forward=int(dimension * float(config.get("mlp_ratio", 4.0))),
-    )
 
 
 def _check_positions(positions: Tensor, front_end: EATFrontEnd, weights: str) -> None:

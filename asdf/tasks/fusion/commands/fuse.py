@@ -45,6 +45,7 @@ from asdf.commands.outputs import (
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, paired_test
+from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate, eer_threshold
 from asdf.metrics.fusion import METHODS
 from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.metrics.results import Result, evaluate
@@ -65,7 +66,6 @@ from asdf.trials.scored_files import how_scored, remove_how_scored, write_how_sc
 
 if TYPE_CHECKING:
     from asdf.arrays import Floats
-    from asdf.metrics.calibration import Calibration
     from asdf.metrics.fusion import Fusion
 
 _FUSED = "fusion"
@@ -313,12 +313,24 @@ def write_fused_system(
     from asdf.checkpoint.fused_file import FusedSystem, describe_networks, write_fused_file
     from asdf.interchange import find_network
 
+    first = development.scores[0]
+    columns = [system.scores for system in development.scores]
+    fused = Scores.of(first, measured.fusion.fuse(np.stack(columns, axis=1)))
+    # The threshold is at the EER of the fused scores.
+    if measured.fusion.is_llr:
+        # Fitting again would give this map up to rounding.
+        calibration = Calibration(1.0, 0.0, eer_threshold(fused.bona_fide, fused.spoof))
+    else:
+        calibration = calibrate(fused.bona_fide, fused.spoof)
+    learnt_from = CalibrationSet(fused, development.set or None, development.speakers)
+    described = learnt_from.describe(calibration, measured.result.cllr)
     paths = [find_network(network) for network in networks]
     result = measured.result
     system = FusedSystem(
         tuple(describe_networks(networks, paths, out)),
         measured.fusion,
-        _calibrate(development, measured),
+        # The EER on trials that the weights were not fitted to.
+        replace(described, eer=result.eer),
         {
             "set": development.set,
             "trials": development.scores[0].digest(),
@@ -328,24 +340,6 @@ def write_fused_system(
         },
     )
     write_fused_file(out, system)
-
-
-def _calibrate(development: DevelopmentSet, measured: FusionGain) -> Calibration:
-    """Return the calibration of fused scores, with the threshold at their EER."""
-    from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate, eer_threshold
-
-    first = development.scores[0]
-    columns = [system.scores for system in development.scores]
-    fused = Scores.of(first, measured.fusion.fuse(np.stack(columns, axis=1)))
-    if measured.fusion.is_llr:
-        # Fitting again would give this map up to rounding.
-        calibration = Calibration(1.0, 0.0, eer_threshold(fused.bona_fide, fused.spoof))
-    else:
-        calibration = calibrate(fused.bona_fide, fused.spoof)
-    learnt_from = CalibrationSet(fused, development.set or None, development.speakers)
-    described = learnt_from.describe(calibration, measured.result.cllr)
-    # The EER on trials that the weights were not fitted to.
-    return replace(described, eer=measured.result.eer)
 
 
 @dataclass(frozen=True, kw_only=True)
