@@ -225,8 +225,6 @@ class EvaluateOptions(
     protocol: Path | None = option(
         "label file of the set, with labels and conditions", "P", aliases=("--trials",)
     )
-    subset: str | None = option("evaluate only this subset of P (ASVspoof 2021: eval)", "S")
-    ignore_others: bool = flag("ignore scored trials that are not in P")
     by: str | None = option(
         "columns of P to break results down by (attack); gender+language combines two columns",
         "C,C",

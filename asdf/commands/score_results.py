@@ -24,13 +24,11 @@ from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.interchange import find_network
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished
-from asdf.runs.streams import descriptor_of
 from asdf.scoring.document import Heading, recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
-from asdf.trials.score_file import write_scores
-from asdf.trials.scored_files import remove_how_scored, write_how_scored
+from asdf.trials.scored_files import write_recorded
 
 # Values that follow from the command are not saved, such as names and verdicts.
 _SAVED_FIELDS = (
@@ -349,15 +347,9 @@ class Results:
                 "another EER. Remove the failed recordings from the list, or repair them."
             )
             return
-        is_stream = descriptor_of(path) is not None
-        if not is_stream:
-            # Removed first: a stop must not leave new scores next to the facts about old ones.
-            remove_how_scored(path)
-        # Raw scores, even for a calibrated network, because calibrations are fitted on them.
-        write_scores(path, self._recordings.names, self._recordings.labels, self._raw)
-        if not is_stream:
-            from asdf.interchange import network_digest
+        from asdf.interchange import network_digest
 
-            digest = network_digest(self._heading.network)
-            scored = replace(scored, network=digest, trials=len(self._recordings))
-            write_how_scored(path, scored)
+        scored = replace(scored, network=network_digest(self._heading.network))
+        # Raw scores, even for a calibrated network, because calibrations are fitted on them.
+        listed = self._recordings
+        write_recorded(path, listed.names, listed.labels, self._raw, scored)

@@ -380,10 +380,9 @@ class Run:
         return self._recordings[utterances.name]
 
     def changed_since(self, path: Path) -> str:
-        """Return what differs from the set that was scored into a file, on the main rank alone.
+        """Return a remark if the set that was scored into a file differs now; else ''.
 
-        Returns:
-            'list' or 'recordings'; '' if nothing is known to differ, as for another machine's sets.
+        Only the main rank calls this. Nothing is known of sets that cannot be read here.
         """
         stated = read_how_scored(path)
         name = corpus_of_file(path)
@@ -400,7 +399,10 @@ class Run:
                 self._recordings[name] = _describe_recordings(whole)
             for what, digest in self._recordings[name].items():
                 if digest != stated.recordings[what]:
-                    return what
+                    return (
+                        f"the {what} of {name} changed after it was scored into {path}: score the "
+                        "set again (stage 2)"
+                    )
         return ""
 
     def evaluated_name(self, name: str) -> str:

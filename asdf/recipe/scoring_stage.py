@@ -37,8 +37,8 @@ from asdf.training.objective import LossOnTrials
 from asdf.training.task import ScoredSet, Tasks, find_tasks
 from asdf.trials.how_scored import HowScored, in_precision
 from asdf.trials.run_folder import open_run_folder
-from asdf.trials.score_file import Scores, missing_class, read_scores, write_scores
-from asdf.trials.scored_files import how_scored, remove_how_scored, training_words, write_how_scored
+from asdf.trials.score_file import Scores, missing_class, read_scores
+from asdf.trials.scored_files import how_scored, training_words, write_recorded
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
 
@@ -143,11 +143,8 @@ def _write_scores(
     """Write the score file and related files on the main rank; return the results on the set."""
     assert computed is not None  # the main rank has them
     scores = computed.scores
-    # Removed first, so that a run killed here does not leave the description of other scores.
-    remove_how_scored(path)
     tasks.remove(path)
-    write_scores(path, utterances.ids, utterances.labels, scores)
-    write_how_scored(path, replace(scored, trials=len(utterances)))
+    write_recorded(path, utterances.ids, utterances.labels, scores, scored)
     if utterances.columns:
         write_trials(run.folders.trials(utterances.name), utterances)
     bona_fide = scores[utterances.labels == 1]
@@ -263,16 +260,8 @@ def _result_row(
     if missing_class(scores.labels):
         LOG.info("%s has trials of one class only: %s are reported", corpus, ", ".join(of_tasks))
         return None
-    if remark := replaced_network(path.absolute()):
+    for remark in filter(None, (replaced_network(path.absolute()), run.changed_since(path))):
         LOG.warning("warning: %s", remark)
-    if changed := run.changed_since(path):
-        LOG.warning(
-            "warning: the %s of %s changed after it was scored into %s: score the set again "
-            "(stage 2)",
-            changed,
-            corpus,
-            path,
-        )
     return Row(
         epoch=str(NetworkName.parse(network)),
         set=corpus,

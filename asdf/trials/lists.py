@@ -7,7 +7,7 @@ are the paths in the file, so score files and lists can be joined line by line.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,28 +142,17 @@ def check_files(lists: Iterable[TrialList]) -> None:
     file system. For a folder in a tar, the archive's index is read. For a joined list, `lists` must
     contain its parts.
     """
-    problems = []
-    for utterances in lists:
-        if utterances.origin is not None:
-            continue
+
+    def find(utterances: TrialList) -> tuple[list[str], str]:
         missing = missing_files(utterances.ids, utterances.folder, utterances.name)
-        if missing:
-            names = lines_and_more(missing, _SHOWN, indent=" " * 4)
-            near = near_name(utterances.folder / missing[0])
-            problems.append(
-                f"{len(missing)} of the {len(utterances)} files of {utterances.name} are not in "
-                f"{utterances.folder}:{names}" + (f"\n {near}" if near else "")
-            )
-    if problems:
-        raise AsdfError(
-            "missing recordings:\n  "
-            + "\n  ".join(problems)
-            + (
-                "\nCheck paths.database_folder and the corpus's entry in the recipe: recordings "
-                "are searched for below paths.database_folder, including those of a list with an "
-                "absolute path; folder= changes both. Nothing has been started."
-            )
-        )
+        return missing, f"of the {len(utterances)} files"
+
+    advice = (
+        "\nCheck paths.database_folder and the corpus's entry in the recipe: recordings are searched "
+        "for below paths.database_folder, including those of a list with an absolute path; folder= "
+        "changes both. Nothing has been started."
+    )
+    _refuse_missing(lists, "recordings", find, advice)
 
 
 def check_references(lists: Iterable[TrialList]) -> None:
@@ -171,20 +160,34 @@ def check_references(lists: Iterable[TrialList]) -> None:
 
     This is for networks that take references.
     """
+
+    def find(utterances: TrialList) -> tuple[list[str], str]:
+        named = dict.fromkeys(utterances.columns.get(REFERENCE, ()))
+        folder = utterances.folder
+        return [path for path in named if path and not (folder / path).exists()], "references"
+
+    _refuse_missing(lists, "references", find)
+
+
+def _refuse_missing(
+    lists: Iterable[TrialList],
+    kind: str,
+    find: Callable[[TrialList], tuple[list[str], str]],
+    advice: str = "",
+) -> None:
     problems = []
     for utterances in lists:
-        if utterances.origin is not None:
-            continue
-        named = dict.fromkeys(utterances.columns.get(REFERENCE, ()))
-        missing = [path for path in named if path and not (utterances.folder / path).exists()]
+        missing, what = ([], "") if utterances.origin is not None else find(utterances)
         if missing:
-            names = lines_and_more(missing, _SHOWN, indent=" " * 4)
+            folder = utterances.folder
+            near = near_name(folder / missing[0])
             problems.append(
-                f"{len(missing)} references of {utterances.name} are not in {utterances.folder}:"
-                f"{names}"
+                f"{len(missing)} {what} of {utterances.name} are not in {folder}:"
+                + lines_and_more(missing, _SHOWN, indent=" " * 4)
+                + (f"\n {near}" if near else "")
             )
     if problems:
-        raise AsdfError("missing references:\n  " + "\n  ".join(problems))
+        raise AsdfError(f"missing {kind}:\n  " + "\n  ".join(problems) + advice)
 
 
 def missing_files(ids: Iterable[str], folder: Path, name: str = "") -> list[str]:

@@ -7,17 +7,21 @@ The set that chose a network is found from the run's evaluations and its selecti
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.evaluations import Evaluation, best_first
 from asdf.runs.files import sha256_of, write_text
 from asdf.runs.layout import AVERAGE, Layout, corpus_of_file, layout_of_score_file
+from asdf.runs.streams import descriptor_of
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 from asdf.trials.how_scored import (
@@ -30,6 +34,7 @@ from asdf.trials.how_scored import (
     stated_trials,
 )
 from asdf.trials.run_folder import RunFolder
+from asdf.trials.score_file import write_scores, write_unlabelled_scores
 
 _MIN = "network.min_evaluation_utterance_length_in_samples"
 _MAX = "network.max_evaluation_utterance_length_in_samples"
@@ -55,6 +60,33 @@ def write_how_scored(score_file: Path, scored: HowScored) -> None:
     with suppress(FileNotFoundError):
         entry["sha256"] = sha256_of(score_file)
     write_text(entry_path(score_file), json.dumps(entry) + "\n")
+
+
+def write_recorded(
+    path: Path,
+    ids: Sequence[str],
+    labels: Iterable[int] | None,
+    scores: npt.ArrayLike,
+    scored: HowScored,
+) -> None:
+    """Write a score file with its record next to it, for which standard output has no place.
+
+    Args:
+        labels: Labels of the trials; None: the file has none.
+
+    Raises:
+        AsdfError: as in `write_scores`.
+    """
+    is_file = descriptor_of(path) is None
+    if is_file:
+        # Removed first: a stop in between must not leave an old record beside new scores.
+        remove_how_scored(path)
+    if labels is None:
+        write_unlabelled_scores(path, ids, np.asarray(scores))
+    else:
+        write_scores(path, ids, labels, scores)
+    if is_file and scored.length is not None:
+        write_how_scored(path, replace(scored, trials=len(ids)))
 
 
 def read_how_scored(score_file: Path) -> HowScored | None:

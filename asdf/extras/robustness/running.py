@@ -34,8 +34,8 @@ from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
 from asdf.runs.log import track
 from asdf.trials.how_scored import HowScored
-from asdf.trials.score_file import Scores, missing_class, read_scores, write_scores
-from asdf.trials.scored_files import remove_how_scored, write_how_scored
+from asdf.trials.score_file import Scores, missing_class, read_scores
+from asdf.trials.scored_files import write_recorded
 from asdf.trials.trial_list import TrialList
 
 if TYPE_CHECKING:
@@ -193,10 +193,8 @@ def _score(
     path = _score_path(plan, rival, condition)
     # The record goes first and comes back last: it must never vouch for scores that were cut short.
     _record_path(plan, rival, condition).unlink(missing_ok=True)
-    remove_how_scored(path)
-    write_scores(path, chosen.ids, chosen.labels.tolist(), scores[known])
-    how = HowScored(detector.length, detector.precision, detector.engine, trials=len(known))
-    write_how_scored(path, how)
+    how = HowScored(detector.length, detector.precision, detector.engine)
+    write_recorded(path, chosen.ids, chosen.labels.tolist(), scores[known], how)
     record = {"key": _key(rival, digest), "clipped": clipped, "left_out": left_out}
     write_text(_record_path(plan, rival, condition), json.dumps(record) + "\n")
 

@@ -43,7 +43,6 @@ from asdf.commands.outputs import (
     write_outputs,
 )
 from asdf.errors import AsdfError, UsageError
-from asdf.hub import parse_name
 from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, paired_test
 from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate, eer_threshold
 from asdf.metrics.fusion import METHODS
@@ -51,9 +50,8 @@ from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.metrics.results import Result, evaluate
 from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
-from asdf.runs.streams import descriptor_of, input_name
+from asdf.runs.streams import input_name
 from asdf.scoring.whose_scores import check_networks_of, network_of, warn_of_other_network
-from asdf.shipped import is_shipped
 from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, each, texts
 from asdf.tasks.fusion.gain import FusionGain, make_folds, measure_gain
@@ -61,8 +59,8 @@ from asdf.text import p_value_text
 from asdf.trials.formats import read_score_file
 from asdf.trials.how_scored import NOT_KNOWN, HowScored
 from asdf.trials.matching import align_scores
-from asdf.trials.score_file import Scores, write_scores, write_unlabelled_scores
-from asdf.trials.scored_files import how_scored, remove_how_scored, write_how_scored
+from asdf.trials.score_file import Scores
+from asdf.trials.scored_files import how_scored, write_recorded
 
 if TYPE_CHECKING:
     from asdf.arrays import Floats
@@ -129,17 +127,8 @@ class Applied:
         Raises:
             AsdfError: it cannot be written.
         """
-        # Next to standard output or a pipe there is no place for a description.
-        is_stream = descriptor_of(path) is not None
-        if not is_stream:
-            # First, since a stop in between must not leave an old one beside new scores.
-            remove_how_scored(path)
-        if self.labelled:
-            write_scores(path, self.fused.ids, self.fused.labels, self.fused.scores)
-        else:
-            write_unlabelled_scores(path, self.fused.ids, self.fused.scores)
-        if self.scored.length is not None and not is_stream:
-            write_how_scored(path, replace(self.scored, trials=len(self.fused)))
+        labels = self.fused.labels if self.labelled else None
+        write_recorded(path, self.fused.ids, labels, self.fused.scores, self.scored)
 
 
 def read_development(args: DevelopmentOptions) -> DevelopmentSet:
@@ -458,8 +447,4 @@ def _check(args: FuseOptions) -> None:
             raise UsageError(
                 f"--output {args.output}: the name of a fused system must end in .json."
             )
-        for network in args.networks:
-            is_known = parse_name(network) is not None or is_shipped(network)
-            if not is_known and not Path(network).exists():
-                raise UsageError(f"there is no network {network}. Check the path.")
     check_inputs([*map(Path, (*args.apply, *args.scores)), args.protocol])
