@@ -148,9 +148,9 @@ def check_files(lists: Iterable[TrialList]) -> None:
         return missing, f"of the {len(utterances)} files"
 
     advice = (
-        "\nCheck paths.database_folder and the corpus's entry in the recipe: recordings are searched "
-        "for below paths.database_folder, including those of a list with an absolute path; folder= "
-        "changes both. Nothing has been started."
+        "\nCheck paths.database_folder and the corpus's entry in the recipe: recordings are "
+        "searched for below paths.database_folder, including those of a list with an absolute "
+        "path; folder= changes both. Nothing has been started."
     )
     _refuse_missing(lists, "recordings", find, advice)
 
