@@ -152,8 +152,7 @@ def nested_key(content: Mapping[str, Any]) -> str | None:
 
 
 def _holds_tensors(value: Any) -> bool:
-    layers = value.values() if isinstance(value, Mapping) else ()
-    return any(isinstance(each, Tensor) for each in layers)
+    return isinstance(value, Mapping) and any(isinstance(each, Tensor) for each in value.values())
 
 
 def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
