@@ -184,9 +184,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> Refusal:
     """Return the refusal of a parameter or form field that nothing would read."""
     shown = shorten(printable(str(name), one_line=True), _MAX_NAME)
     near = did_you_mean(shown, known) or f" It takes {', '.join(known)}."
-    where = ""
-    if kind != "parameter":
-        where = " Parameters are in the address, as in /score?window=4."
+    where = "" if kind == "parameter" else " Parameters are in the address: /score?window=4."
     return Refusal(422, f"/score has no {kind} '{shown}'.{near}{where}")
 
 

@@ -190,7 +190,7 @@ def test_a_parameter_that_nothing_reads_is_refused(served, query, words):
         ('"files"; filename="a.wav"', 422, "form field 'files'. Did you mean 'file'?"),
         ('"audio"; filename="a.wav"', 422, "form field 'audio'. It takes file, rttm."),
         ('"rtttm"; filename="a.rttm"', 422, "form field 'rtttm'. Did you mean 'rttm'?"),
-        ('"window"', 422, "Parameters are in the address, as in /score?window=4."),
+        ('"window"', 422, "Parameters are in the address: /score?window=4."),
         ('"rttm"', 400, "text as rttm, where a file belongs"),
         ('"file"; filename="b.wav"', 400, "it has file twice"),
     ],
