@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         count_parameters,
         cpu_seconds,
         recommended,
+        shipped_known,
         weights_bytes,
     )
     from asdf.hub.hub_detectors import (

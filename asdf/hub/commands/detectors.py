@@ -41,10 +41,11 @@ from asdf.hub import (
     df_arena_detectors,
     known_detectors,
     recommended,
+    shipped_known,
     weights_bytes,
 )
 from asdf.runs.files import write_text
-from asdf.shipped import ARCHITECTURE, SMALL, shipped_detector
+from asdf.shipped import SMALL, shipped_detector
 from asdf.text import aligned, did_you_mean
 
 # Short names of sets for two tables of 80 columns, explained in the notes.
@@ -68,7 +69,7 @@ _LABEL_WIDTH = 12
 _TEXT_WIDTH = 84
 _WIDTH = 80
 _NOTES = """\
-EERs in %, as their sources state them; none was measured with ASDF. 19LA, 21LA,
+EERs in %, as their sources state them, not measured with ASDF. 19LA, 21LA,
 21DF: ASVspoof 2019 LA, 2021 LA and DF. ITW: In-the-Wild, public figures. DFE24:
 Deepfake-Eval-2024, what circulated in 2024. BY-NC-SA: CC BY-NC-SA 4.0, no
 commercial use. NC: a licence of its own, no commercial use. No licence: none is
@@ -98,7 +99,7 @@ def main(arguments: list[str]) -> int:
         AsdfError: the JSON cannot be written.
     """
     args = COMMAND.read(arguments)
-    detectors = known_detectors()
+    detectors = [shipped_known(), *known_detectors()]
     if args.name is not None:
         detectors = _named(args.name, detectors)
     if args.commercial:
@@ -122,7 +123,6 @@ def main(arguments: list[str]) -> int:
 def _named(name: str, detectors: Sequence[KnownDetector]) -> list[KnownDetector]:
     """Return the detectors with a name, ignoring case, with or without the organisation."""
     wanted = name.removeprefix("hub:").lower()
-    wanted = ARCHITECTURE.lower() if wanted == SMALL else wanted
     names = [name for each in detectors for name in (each.name, each.short_name)]
     named = [each for each in detectors if wanted in (each.name.lower(), each.short_name.lower())]
     if not named:
@@ -153,7 +153,7 @@ def _overview(detectors: Sequence[KnownDetector]) -> str:
     post_trained = [
         each for each in detectors if each.on_hub and each not in (*arena, *classifiers)
     ]
-    others = [each for each in detectors if not each.on_hub]
+    others = [each for each in detectors if not each.on_hub and each.name != SMALL]
     parts = [_recommendations(detectors)]
     if post_trained:
         title = "Trained on 74,000 h of over 100 languages, with most sets of the field"
@@ -176,10 +176,9 @@ def _recommendations(detectors: Sequence[KnownDetector]) -> str:
         if detector not in detectors:
             continue
         facts = [f"{_size(detector)}, {_speed(detector)}, {detector.licence}; {choice.why}"]
-        name = SMALL if detector.name == ARCHITECTURE else detector.short_name
-        if detector.name == ARCHITECTURE:
+        if detector.name == SMALL:
             facts.append(shipped_detector().describe_worth())
-        paragraphs.append(f"  {choice.need}: {name}")
+        paragraphs.append(f"  {choice.need}: {detector.short_name}")
         text = ". ".join(facts)
         paragraphs += wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
     return "\n".join(paragraphs)
@@ -236,7 +235,7 @@ def _speed(detector: KnownDetector) -> str:
     seconds = cpu_seconds(detector)
     if seconds is None:
         return "time on a CPU not measured"
-    return f"{seconds:.0f} s of a processor per minute of audio ({MEASURED_ON})"
+    return f"{seconds:.{int(seconds < 1)}f} s of a processor per minute of audio ({MEASURED_ON})"
 
 
 def _details(detector: KnownDetector) -> str:
@@ -260,8 +259,9 @@ def _details(detector: KnownDetector) -> str:
     }
     # The name as used in commands.
     name = f"hub:{detector.name}" if detector.on_hub else detector.name
-    if detector.name == ARCHITECTURE:
-        name = f"{detector.name}, which comes with ASDF as {SMALL}"
+    if detector.name == SMALL:
+        name = f"{SMALL}, which comes with ASDF"
+        rows["worth"] = shipped_detector().describe_worth()
     lines = [name]
     for label, text in rows.items():
         # Addresses and commands are copied, so they are never broken.
@@ -281,7 +281,8 @@ def _eer_lines(detector: KnownDetector) -> list[str]:
         by_remark.setdefault(eer.remark, []).append(row)
     lines = []
     for remark, rows in by_remark.items():
-        heading = f"EERs as published, {remark}" if remark else "EERs as published"
+        stated = "EERs measured with ASDF" if detector.name == SMALL else "EERs as published"
+        heading = f"{stated}, {remark}" if remark else stated
         lines += wrap(heading, _TEXT_WIDTH, initial_indent="  ", subsequent_indent="  ")
         lines += aligned(rows, right=(1,))
     return lines

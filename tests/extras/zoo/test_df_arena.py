@@ -140,7 +140,7 @@ def test_it_goes_out_as_it_came(name, published, tmp_path, capsys):
 
 def test_another_network_has_no_such_layout(published):
     network = read_network(official_path())[0]
-    with pytest.raises(AsdfError, match="AASIST_L cannot be written in DF-Arena"):
+    with pytest.raises(AsdfError, match="ComposedDetector cannot be written in DF-Arena"):
         df_arena_state(network)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.hub import choosing, count_parameters, known_detectors, parse_name, weights_bytes
+from asdf.shipped import shipped_detector
 
 
 def rows_of(text: str) -> dict[str, list[str]]:
@@ -42,7 +43,7 @@ def test_one_is_recommended_for_each_need(capsys):
     assert "  best known error rates: xls-r-2b-anti-deepfake-nda\n" in out
     assert "  commercial use allowed: XLSR-Mamba-LA\n" in out
     text = " ".join(out.split())
-    assert "0.4 MB" in text
+    assert "0.4 MB, 0.4 s of a processor per minute" in text
     assert "Its verdict is no evidence by itself" in text
     # 2.2 B numbers of four bytes.
     assert "about 8.8 GB, 124 s of a processor per minute of audio" in text
@@ -68,7 +69,17 @@ def test_commercial_use(capsys):
 
 def test_the_shipped_one_by_its_name(capsys):
     assert main(["detectors", "small"]) == 0
-    assert capsys.readouterr().out.startswith("AASIST-L, which comes with ASDF as small\n")
+    out = capsys.readouterr().out
+    assert out.startswith("small, which comes with ASDF\n")
+    text = " ".join(out.split())
+    # What it learnt from, with licences.
+    assert "spoken by Carlo Flora: CC BY 3.0; festvox-ru by N. V. Shmyrev: BSD-like" in text
+    assert f"SHA-256 {shipped_detector().sha256}" in text
+    # Its range before its EERs.
+    assert text.index("It states no ratio above") < text.index("EERs measured with ASDF")
+    assert f"held-out attacks and speakers {shipped_detector().eer:.2f} %" in text
+    main(["detectors", "AASIST-L"])
+    assert capsys.readouterr().out.startswith("AASIST-L\n")
 
 
 @pytest.mark.parametrize(
@@ -142,17 +153,19 @@ def test_json_has_every_fact(tmp_path, capsys):
     assert main(["detectors", "--json", str(out)]) == 0
     assert capsys.readouterr().out == ""
     entries = {entry["name"]: entry for entry in json.loads(out.read_text())}
-    assert list(entries) == [detector.name for detector in known_detectors()]
-    small = entries["AASIST-L"]
-    assert small["size_bytes"] == 426_428
-    assert small["sha256"].startswith("814331d0")
-    assert small["eers"] == [{"evaluation_set": "ASVspoof 2019 LA", "percent": 0.99, "remark": ""}]
+    assert list(entries) == ["small", *(detector.name for detector in known_detectors())]
+    light = entries["AASIST-L"]
+    assert light["size_bytes"] == 426_428
+    assert light["sha256"].startswith("814331d0")
+    assert light["eers"] == [{"evaluation_set": "ASVspoof 2019 LA", "percent": 0.99, "remark": ""}]
+    assert entries["small"]["recommended_for"] == ["offline and small"]
+    assert light["recommended_for"] == []
     assert entries["SLS"]["licence"] is None
     assert [entries[name]["commercial_use"] for name in ("AASIST", "SLS")] == [True, None]
     chosen = entries["AustinXiao/XLSR-Mamba-LA"]
     assert chosen["recommended_for"] == ["commercial use allowed"]
-    assert small["approximate_bytes"] == 426_428
-    assert 0 < small["cpu_seconds_per_minute"] < entries["TCM"]["cpu_seconds_per_minute"]
+    assert light["approximate_bytes"] == 426_428
+    assert 0 < light["cpu_seconds_per_minute"] < entries["TCM"]["cpu_seconds_per_minute"]
     two_billion = entries["nii-yamagishilab/xls-r-2b-anti-deepfake"]
     assert 120 < two_billion["cpu_seconds_per_minute"] < 130
     assert entries["RawGAT-ST"]["cpu_seconds_per_minute"] is None
@@ -162,7 +175,8 @@ def test_json_has_every_fact(tmp_path, capsys):
 
 
 def test_times_are_of_detectors_that_are_listed():
-    assert set(choosing._CPU_SECONDS) <= {detector.name for detector in known_detectors()}
+    known = {detector.name for detector in known_detectors()}
+    assert set(choosing._CPU_SECONDS) <= {"small", *known}
 
 
 def test_names_of_the_hub_are_names(tmp_path, monkeypatch):
