@@ -176,7 +176,8 @@ def _notes(results: Sequence[ResultDifference]) -> list[str]:
     for result in results:
         first = result.first_scored
         second = result.second_scored
-        if not result.of_one_length:
+        ours, theirs = first.length, second.length
+        if ours is not None and theirs is not None and not ours.agrees_with(theirs):
             lengths = f"A {first.describe_computing()}, B {second.describe_computing()}"
             notes.append(f"  {result.set} was scored from different lengths ({lengths}), which")
             notes.append("  changes results too: score both in the same way before you compare")

@@ -69,13 +69,6 @@ class ResultDifference:
     first_scored: HowScored = NOT_KNOWN
     second_scored: HowScored = NOT_KNOWN
 
-    @property
-    def of_one_length(self) -> bool:
-        """Whether nothing indicates that different lengths of the recordings were scored."""
-        first = self.first_scored.length
-        second = self.second_scored.length
-        return first is None or second is None or first.agrees_with(second)
-
 
 @dataclass(frozen=True)
 class Comparison:

@@ -155,38 +155,24 @@ def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
     for name, curve in systems.items():
         counts = ", ".join(f"{one.trials:,}" for one in reliability(curve))
         parts.append(f"{name}: {counts}" if len(systems) > 1 else counts)
-    return [
-        _figure(
-            tippett_panel(systems),
-            "tippett",
-            "Tippett plot",
-            "Share of each class whose ratio is at least the value below. Left of 1 : 1, bona fide "
-            "recordings mislead; right of it, spoofs do.",
-        ),
-        _figure(
-            ece_panel(systems),
-            "ece",
-            "Empirical cross-entropy",
-            "Information still missing once the ratio is known, by prior odds; lower is better. "
-            "Above the line of no information, ratios do harm; the gap to the curve after PAV is "
-            "what a better calibration would save.",
-        ),
-        _figure(
-            reliability_panel(systems),
-            "reliability",
-            "Reliability",
-            "Ratios with the odds of this set as the prior, against the true classes; upright "
-            "lines are 95 % intervals. Recordings per mark from left to right: "
-            f"{'; '.join(parts)}.",
-        ),
-    ]
-
-
-def _figure(drawn: Drawn, kind: str, title: str, text: str) -> Figure:
-    panel, legend = drawn
-    entries = [(line, name) for name, line in legend.items()]
-    legends = [Legend("", entries)] if len(entries) > 1 else []
-    return Figure(kind, title, text, [panel], css="canvas", legends=legends)
+    texts = {
+        "Tippett plot": "Share of each class whose ratio is at least the value below. Left of "
+        "1 : 1, bona fide recordings mislead; right of it, spoofs do.",
+        "Empirical cross-entropy": "Information still missing once the ratio is known, by prior "
+        "odds; lower is better. Above the line of no information, ratios do harm; the gap to the "
+        "curve after PAV is what a better calibration would save.",
+        "Reliability": "Ratios with the odds of this set as the prior, against the true classes; "
+        "upright lines are 95 % intervals. Recordings per mark from left to right: "
+        f"{'; '.join(parts)}.",
+    }
+    figures = []
+    drawn = (tippett_panel(systems), ece_panel(systems), reliability_panel(systems))
+    for (panel, legend), (title, text) in zip(drawn, texts.items(), strict=True):
+        entries = [(line, name) for name, line in legend.items()]
+        legends = [Legend("", entries)] if len(entries) > 1 else []
+        # A panel's class is also the kind of its figure.
+        figures.append(Figure(panel.css, title, text, [panel], css="canvas", legends=legends))
+    return figures
 
 
 @dataclass(frozen=True)

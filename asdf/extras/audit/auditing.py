@@ -232,12 +232,13 @@ def _test_features(
     columns: Mapping[str, Values], labels: Flags, speakers: list[str] | None, options: Options
 ) -> list[Result]:
     """Return the result of each feature, with p-values corrected within heard and unheard ones."""
+    features = {key: column_feature(key) for key in columns}
     singly = make_folds(list(map(str, range(len(labels)))))
     by_speaker = singly if speakers is None else make_folds(speakers)
     p_values: dict[str, float] = {}
     separations: dict[str, Separation] = {}
     for by_recording in (False, True):
-        keys = [key for key in columns if column_feature(key).by_recording == by_recording]
+        keys = [key for key, known in features.items() if known.by_recording == by_recording]
         options.progress(f"{len(keys)} features")
         groups = None if by_recording else speakers
         bins = [bins_of(columns[key]) for key in keys]
@@ -248,14 +249,13 @@ def _test_features(
             separations[key] = separate(scores, labels, groups, options.replicates)
     results = []
     for is_heard in (True, False):
-        keys = [key for key in columns if column_feature(key).is_heard == is_heard]
+        keys = [key for key, known in features.items() if known.is_heard == is_heard]
         # Apart for names: these do not count, and must not make tests of what is heard stricter.
         adjusted = holm([p_values[key] for key in keys])
         for key, p_value in zip(keys, adjusted, strict=True):
             is_shortcut = separations[key].eer.value < options.limit and p_value < SIGNIFICANT
-            feature = column_feature(key)
-            results.append(Result(feature, separations[key], p_value, is_shortcut, columns[key]))
-    features = {key: column_feature(key) for key in columns}
+            found = (separations[key], p_value, is_shortcut, columns[key])
+            results.append(Result(features[key], *found))
     alike = [key for key, known in features.items() if known.is_heard and not known.by_recording]
     rests = [labels[by_speaker != fold] for fold in range(int(by_speaker.max()) + 1)]
     # Nothing can be learnt where both classes do not remain, whichever fold is left out.

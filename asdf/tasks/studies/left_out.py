@@ -172,40 +172,43 @@ def _value_of(run: RunFolder, setting: str) -> object:
 
 def left_out_text(systems: Sequence[LeftOutSystem]) -> str:
     """Return the tables as text, each followed by its sentences; '' without a system."""
-    parts = []
-    for column, of_column in _by_column(systems).items():
-        table = _table(of_column, ["seeds", "mean", "worst"])
-        title = f"EER % by {column}, left out of training"
-        parts.append("\n\n".join([title, *as_text(table), *table.notes]))
+    parts: list[str] = []
+    for column, table in _tables(systems, ["seeds", "mean", "worst"]).items():
+        parts += [f"EER % by {column}, left out of training", *as_text(table), *table.notes]
     return "\n\n".join(parts)
 
 
 def left_out_tables(systems: Sequence[LeftOutSystem]) -> list[PageTable]:
     """Return the tables of the page, a row per system."""
-    tables = []
-    for column, of_column in _by_column(systems).items():
-        table = _table(of_column, ["Seeds", "Mean", "Worst"], column)
-        caption = f"EER in % by {column}, left out of training"
-        tables.append(as_page(table, caption, "heat"))
-    return tables
+    tables = _tables(systems, ["Seeds", "Mean", "Worst"], is_sorted=True).items()
+    caption = "EER in % by {}, left out of training"
+    return [as_page(table, caption.format(column), "heat") for column, table in tables]
 
 
 def left_out_latex(systems: Sequence[LeftOutSystem]) -> str:
     """Return the tables in LaTeX, with booktabs; '' without a system."""
-    parts = []
-    for column, of_column in _by_column(systems).items():
-        table = as_latex(_table(of_column, ["Seeds", "Mean", "Worst"]))
-        parts.append(f"% EER in per cent by {column}, left out of training\n{table}")
-    return "\n".join(parts)
+    tables = _tables(systems, ["Seeds", "Mean", "Worst"]).items()
+    title = "% EER in per cent by {}, left out of training\n"
+    return "\n".join(title.format(column) + as_latex(table) for column, table in tables)
 
 
-def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str = "") -> Table:
-    """Return the EERs of systems that left out values of the same column.
+def _tables(
+    systems: Sequence[LeftOutSystem], headings: list[str], *, is_sorted: bool = False
+) -> dict[str, Table]:
+    """Return the EERs of the systems that left out values of each column, by the column.
 
     Args:
         headings: Names of the columns before those of the values.
-        worst_of: Column whose worst value has its own column; '': the value stands next to its EER.
+        is_sorted: Whether readers sort by columns, so that the worst value has its own column
+            instead of standing next to its EER.
     """
+    by_column: dict[str, list[LeftOutSystem]] = {}
+    for system in systems:
+        by_column.setdefault(system.column, []).append(system)
+    return {name: _table(of, headings, name if is_sorted else "") for name, of in by_column.items()}
+
+
+def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str) -> Table:
     seeds, mean, worst = headings
     columns: Columns = [
         counts(seeds, [len(system.seeds) for system in systems]),
@@ -262,10 +265,3 @@ def _sentence(system: LeftOutSystem) -> str:
 def _range(counts: Collection[int]) -> str:
     low, high = min(counts), max(counts)
     return f"{low}" if low == high else f"{low} to {high}"
-
-
-def _by_column(systems: Sequence[LeftOutSystem]) -> dict[str, list[LeftOutSystem]]:
-    by_column: dict[str, list[LeftOutSystem]] = {}
-    for system in systems:
-        by_column.setdefault(system.column, []).append(system)
-    return by_column
