@@ -223,7 +223,7 @@ class EvaluateOptions(
         default=(),
     )
     protocol: Path | None = option(
-        "label file of the set, with labels and conditions", "P", aliases=("--trials",)
+        "label file, or folder with real/ and fake/", "P", aliases=("--trials",)
     )
     by: str | None = option(
         "columns of P to break results down by (attack); gender+language combines two columns",
