@@ -7,7 +7,6 @@ different numbers of lines are refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,6 @@ from asdf.trials.score_file import parse_score
 from asdf.trials.text_lines import numbered_lines
 
 _KEYS = ("target", "nontarget", "spoof")
-_FilePath = AnyPath
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +37,8 @@ class AsvScores:
     spoof: Floats
 
 
-@dataclass(frozen=True)
-class _Key:
-    """A trial's entry in a file of keys; the subset is '' in files without subsets."""
-
-    key: str
-    subset: str = ""
-
-
 def read_asv_scores(
-    path: _FilePath, keys: _FilePath | None = None, subset: str | None = None
+    path: AnyPath, keys: AnyPath | None = None, subset: str | None = None
 ) -> AsvScores:
     """Read the organisers' ASV scores, `SOURCE KEY SCORE`, KEY target, nontarget or spoof.
 
@@ -68,18 +58,18 @@ def read_asv_scores(
     """
     # Read everything before joining keys, since a missing or extra line would shift all keys.
     lines = list(numbered_lines(path))
-    stated: Sequence[_Key] | None = None
-    hint = " Scores without keys, such as those of ASVspoof 2021, need --asv-keys."
-    if keys is not None:
-        hint = ""
-        stated = _read_keys(keys, path, len(lines))
+    stated = None if keys is None else _read_keys(keys, path, len(lines))
     scores: dict[str, list[float]] = {key: [] for key in _KEYS}
     for index, (number, line) in enumerate(lines):
         cells = line.rsplit(None, 2)
-        key = _Key(cells[1] if len(cells) == 3 else "")
+        # Without a file of keys the subset of a trial is unknown, so all trials are taken.
+        key, part = cells[1] if len(cells) == 3 else "", subset
         if stated is not None:
-            key = stated[index]
-        if len(cells) != 3 or key.key not in scores:
+            key, part = stated[index]
+        if len(cells) != 3 or key not in scores:
+            hint = ""
+            if stated is None:
+                hint = " Scores without keys, such as those of ASVspoof 2021, need --asv-keys."
             raise AsdfError(
                 f"{path}, line {number}: expected 'SOURCE target|nontarget|spoof SCORE', found "
                 f"'{line}'.{hint}"
@@ -88,25 +78,20 @@ def read_asv_scores(
         # The metrics would refuse it too, but only this reader knows its line.
         if not np.isfinite(score):
             raise AsdfError(f"{path}, line {number}: the score '{cells[2]}' is not finite.")
-        # Without a file of keys the subset of a trial is unknown, so all trials are taken.
-        if stated is None or subset in (None, key.subset):
-            scores[key.key].append(score)
-    part = f" of subset {subset}" if subset and stated is not None else ""
+        if subset in (None, part):
+            scores[key].append(score)
+    chosen = f" of subset {subset}" if subset and stated is not None else ""
     for name, values in scores.items():
         if not values:
             raise AsdfError(
-                f"{path}: no {name} trials{part} found. Tandem metrics need target, nontarget and "
-                "spoof trials."
+                f"{path}: no {name} trials{chosen} found. Tandem metrics need target, "
+                "nontarget and spoof trials."
             )
-    return AsvScores(
-        target=np.array(scores["target"]),
-        nontarget=np.array(scores["nontarget"]),
-        spoof=np.array(scores["spoof"]),
-    )
+    return AsvScores(*(np.array(scores[key]) for key in _KEYS))
 
 
-def _read_keys(path: _FilePath, scores: _FilePath, count: int) -> list[_Key]:
-    """Read the ASV protocol of ASVspoof 2021, a key for each of the `count` scores."""
+def _read_keys(path: AnyPath, scores: AnyPath, count: int) -> list[tuple[str, str]]:
+    """Read the ASV protocol of ASVspoof 2021, key and subset for each of the `count` scores."""
     keys = []
     for number, line in numbered_lines(path):
         cells = line.split()
@@ -115,7 +100,7 @@ def _read_keys(path: _FilePath, scores: _FilePath, count: int) -> list[_Key]:
                 f"{path}, line {number}: expected eight columns, the sixth of them target, "
                 f"nontarget or spoof, found '{line[:120]}'."
             )
-        keys.append(_Key(key=cells[5], subset=cells[7]))
+        keys.append((cells[5], cells[7]))
     if len(keys) != count:
         raise AsdfError(
             f"{scores} has {count} scores, but {path} has {len(keys)} keys: both must list the "

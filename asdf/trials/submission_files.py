@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,18 +24,17 @@ from asdf.text import AnyPath, quoted_and_more
 from asdf.trials.score_file import Scores, score_texts
 from asdf.trials.submission_formats import FORMATS, SUBMISSION_FORMATS, SubmissionFormat
 from asdf.trials.text_lines import numbered_lines
-from asdf.trials.trial_list import TrialList, bare_name
+from asdf.trials.trial_list import TrialList, bare_name, values_at
 
 __all__ = ["FORMATS", "check_submission", "write_submission", "write_text_or_zip"]
 
 _SHOWN = 5
 # The earliest date in a zip, so that equal scores give equal bytes.
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
-_FilePath = AnyPath
 
 
 def write_submission(
-    path: _FilePath,
+    path: AnyPath,
     kind: str,
     scores: Scores,
     trials: TrialList | None = None,
@@ -56,27 +56,19 @@ def write_submission(
         raise ValueError(f"{kind!r} is not one of {FORMATS}")
     ids: Sequence[str] = scores.ids
     if trials is not None:
-        indices = map(trials.index_of, scores.ids)
         # As floats: the None of a trial missing from the protocol becomes NaN, which is sorted
         # last.
-        positions = np.array(list(indices), float)
-        scores = scores.select(np.argsort(positions, kind="stable"))
-        in_list = [trials.index_of(utterance) for utterance in scores.ids]
-        pairs = zip(scores.ids, in_list, strict=True)
-        ids = [name if index is None else trials.ids[index] for name, index in pairs]
+        positions = np.array(list(map(trials.index_of, scores.ids)), float)
+        order = np.argsort(positions, kind="stable")
+        scores = scores.select(order)
+        listed = positions[order][~np.isnan(positions[order])].astype(int)
+        ids = [*values_at(trials.ids, listed), *scores.ids[len(listed) :]]
     names = [_name_in_file(utterance, layout) for utterance in ids]
     repeated = [name for name, count in Counter(names).items() if count > 1]
     _refuse(path, repeated, "names refer to several trials without their folders")
-    signs = {layout.separator, "\n", "\r", '"'}
-    torn = []
-    for name in names:
-        # With TABs or commas as separators, a name may contain spaces.
-        if layout.separator == " ":
-            is_whole = len(name.split()) == 1
-        else:
-            is_whole = bool(name) and signs.isdisjoint(name)
-        if not is_whole:
-            torn.append(name)
+    # With TABs or commas as separators, a name may contain spaces.
+    torn_by = re.compile(r"\s" if layout.separator == " " else f'[{layout.separator}\n\r"]')
+    torn = [name for name in names if not name or torn_by.search(name)]
     _refuse(path, torn, f"names cannot be written to a file of {kind}")
     lines = _format_lines(kind, layout, names, scores, threshold)
     if layout.header:
@@ -84,7 +76,7 @@ def write_submission(
     write_text_or_zip(path, lines, layout.member, kind)
 
 
-def write_text_or_zip(path: _FilePath, lines: Iterable[str], member: str, kind: str) -> None:
+def write_text_or_zip(path: AnyPath, lines: Iterable[str], member: str, kind: str) -> None:
     """Write lines atomically, or as the only member of a zip if the path ends in .zip.
 
     Args:
@@ -121,7 +113,7 @@ def _name_in_file(utterance: str, layout: SubmissionFormat) -> str:
     return bare_name(utterance)
 
 
-def check_submission(path: _FilePath, kind: str, trials: Sequence[str]) -> int:
+def check_submission(path: AnyPath, kind: str, trials: Sequence[str]) -> int:
     """Check a submission file against the list of trials; return its number of lines.
 
     Args:
@@ -218,7 +210,7 @@ def _is_finite(value: str) -> bool:
         return False
 
 
-def _refuse(path: _FilePath, names: Sequence[str], what: str) -> None:
+def _refuse(path: AnyPath, names: Sequence[str], what: str) -> None:
     if names:
         raise AsdfError(
             f"cannot write {path}: {len(names)} {what}: {quoted_and_more(names, _SHOWN)}. Rename "
