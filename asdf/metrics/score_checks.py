@@ -209,13 +209,11 @@ def alike(ids: Sequence[str]) -> list[Finding]:
     """Warn of trials whose names differ only in letter case."""
     counts = Counter(utterance.casefold() for utterance in ids)
     repeated = [utterance for utterance in ids if counts[utterance.casefold()] > 1]
-    if not repeated:
-        return []
     message = (
         f"{len(repeated)} trials have names that differ only in letter case: "
         f"{quoted_and_more(repeated, _SHOWN)}. If they are of the same recordings, score each once."
     )
-    return [Finding("warning", message)]
+    return [Finding("warning", message)] if repeated else []
 
 
 def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:

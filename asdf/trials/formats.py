@@ -96,17 +96,12 @@ def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None
     """
     first, _ = peek(numbered_lines(path))
     file_format = score_format(first, is_trial)
-    if file_format == "two columns":
-        return read_two_columns(path)
-    if file_format == "csv":
-        return read_score_csv(path)
-    if file_format in ("table", "document"):
-        return read_scored_table(path)
+    if file_format not in ("asdf", "keyed"):
+        others = {"two columns": read_two_columns, "csv": read_score_csv}
+        return others.get(file_format, read_scored_table)(path)
     # A class may be missing, since labels of a protocol may replace those in the file.
-    if file_format == "asdf":
-        scores = read_scores(path, both_classes=False)
-    else:
-        scores = read_keyed_scores(path, both_classes=False)
+    read = read_scores if file_format == "asdf" else read_keyed_scores
+    scores = read(path, both_classes=False)
     return ScoreFile(scores.ids, scores.scores, scores.labels, scores.attacks)
 
 

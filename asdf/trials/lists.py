@@ -224,14 +224,9 @@ def missing_files(ids: Iterable[str], folder: Path, name: str = "") -> list[str]
             if earlier != utterance:
                 alike.append(f"{utterance} (as {earlier})")
     if alike:
-        of_list = f" of {name}" if name else ""
-        LOG.warning(
-            "warning: %d recordings%s seem to be listed under two names, by hard links or in "
-            "another letter case, and count as two: %s",
-            len(alike),
-            of_list,
-            quoted_and_more(alike, _SHOWN),
-        )
+        what = f"{len(alike)} recordings of {name or 'the list'} seem to be listed under two names"
+        why = "by hard links or in another letter case, and count as two"
+        LOG.warning("warning: %s, %s: %s", what, why, quoted_and_more(alike, _SHOWN))
     return missing
 
 

@@ -77,12 +77,7 @@ class RunFolder:
 
     def environments(self) -> list[dict[str, Any]]:
         """Return a record per start, oldest first (`asdf.runs.start_records`)."""
-        try:
-            records = json.loads(_read_text(self.layout.environment) or "[]")
-        except (ValueError, RecursionError):
-            return []
-        if not isinstance(records, list):
-            return []
+        records = _known_records(self.layout.environment)
         return [record for record in records if isinstance(record, dict)]
 
     def changes(self) -> list[str]:
@@ -98,11 +93,7 @@ class RunFolder:
 
     def evaluations(self) -> list[Evaluation]:
         """Return the networks' evaluations on the validation sets; empty if none are known."""
-        try:
-            records = json.loads(_read_text(self.layout.evaluations) or "[]")
-        except (ValueError, RecursionError):
-            return []
-        return evaluations_in(records) if isinstance(records, list) else []
+        return evaluations_in(_known_records(self.layout.evaluations))
 
     def training(self) -> list[dict[str, Any]]:
         """Return the lines of metrics.jsonl: their 'kind' is 'step', 'evaluation' or 'end'."""
@@ -119,9 +110,9 @@ class RunFolder:
     def reported(self) -> list[tuple[str, str]]:
         """Return (network, set) of each row of the last report."""
         try:
-            rows = json.loads(_read_text(self.layout.results_json) or "[]")
+            rows = _known_records(self.layout.results_json)
             return [(str(row["epoch"]), str(row["set"])) for row in rows]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (KeyError, TypeError):
             return []
 
     def score_file(self, network: str, corpus: str) -> Path:
@@ -192,6 +183,15 @@ def _parse_settings(text: str, where: str) -> dict[str, KeptSetting]:
         source = assignment.comment.lstrip("# ")
         settings[assignment.target] = KeptSetting(assignment.text, source)
     return settings
+
+
+def _known_records(path: Path) -> list[Any]:
+    """Return the records of a JSON list; empty if it is damaged."""
+    try:
+        records = json.loads(_read_text(path) or "[]")
+    except (ValueError, RecursionError):
+        return []
+    return records if isinstance(records, list) else []
 
 
 def _read_text(path: Path) -> str:

@@ -180,13 +180,8 @@ def read_shared(layout: Layout) -> SharedSets:
 def _is_record(record: Any) -> bool:
     if not isinstance(record, dict) or not isinstance(record.get("trials"), int):
         return False
-    for use in ("trained_on", "validated_on"):
-        counts = record.get(use)
-        if not isinstance(counts, dict):
-            return False
-        if not all(isinstance(count, int) for count in counts.values()):
-            return False
-    return True
+    counts = (record.get("trained_on"), record.get("validated_on"))
+    return all(isinstance(known, dict) for known in counts)
 
 
 def role_of(score_file: Path, picked_best: bool = False) -> SetRole | None:
