@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from asdf.metrics.results import FEW, Condition
 from asdf.metrics.summary import Summary
-from asdf.report.gathering import Gathered, Measurement
+from asdf.report.gathering import Gathered
 from asdf.tables.labels import labels_of
-from asdf.tables.page_cells import HEAT_STEPS, Cell, PageTable, as_page, count_cell
+from asdf.tables.page_cells import HEAT_STEPS, Cell, as_page, count_cell
 from asdf.tables.table import RATE, Columns, Table, Value, each, rate
 
 _LABEL = 18
@@ -128,38 +128,30 @@ def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
     summaries = gathered.summaries_on(set_name)
     maps = []
     is_small = True
-    for column in columns_of(summaries):
-        conditions = condition_table(summaries, column)
-        is_small = is_small and max(map(len, conditions.systems)) <= _SMALL
-        table = _heat_table(gathered, set_name, measured, conditions)
-        maps.append({"column": column, "table": table})
-    return HeatMaps(maps, step_words(), FEW, is_small) if maps else None
-
-
-def _heat_table(
-    gathered: Gathered, set_name: str, measured: Sequence[Measurement], conditions: ConditionTable
-) -> PageTable:
-    """Return a row of trial counts, then one for each system; a column for each value."""
-    pooled = each(measured, "summary.result.eer")
-    columns: Columns = [rate("all", is_shaded=True).with_values(pooled)]
-    numbers = [max(each(measured, "summary.result.spoof"))]
-    labels = labels_of(conditions.values, _LABEL)
-    against = "all bona fide trials"
-    for value, label in zip(conditions.values, labels, strict=True):
-        known = conditions.of(value)
-        column = rate(value, label, whole_name=value, is_shaded=True)
-        columns.append((column, list(map(_condition_value, known))))
-        # Systems may lack trials; the count of the set is the largest one.
-        numbers.append(max(found.result.spoof for found in known if found is not None))
-        if any(found.bona_fide == "same" for found in known if found is not None):
-            against = f"bona fide trials of the same {conditions.column}"
     names = each(measured, "system")
-    table = Table(names, columns, "System", labels=[gathered.labels[name] for name in names])
-    caption = f"EER in % on {set_name} by {conditions.column}, against {against}"
-    page = as_page(table, caption, "heat")
-    # The page's script keeps a row of this class at the top in any sort order.
-    spoofs = [Cell("Spoof trials", "", "pooled"), *map(count_cell, numbers)]
-    return replace(page, rows=[spoofs, *page.rows])
+    for column_name in columns_of(summaries):
+        conditions = condition_table(summaries, column_name)
+        is_small = is_small and max(map(len, conditions.systems)) <= _SMALL
+        pooled = each(summaries, "result.eer")
+        columns: Columns = [rate("all", is_shaded=True).with_values(pooled)]
+        numbers = [max(each(summaries, "result.spoof"))]
+        against = "all bona fide trials"
+        labels = labels_of(conditions.values, _LABEL)
+        for value, label in zip(conditions.values, labels, strict=True):
+            known = conditions.of(value)
+            column = rate(value, label, whole_name=value, is_shaded=True)
+            columns.append((column, list(map(_condition_value, known))))
+            # Systems may lack trials; the count of the set is the largest one.
+            numbers.append(max(found.result.spoof for found in known if found is not None))
+            if any(found.bona_fide == "same" for found in known if found is not None):
+                against = f"bona fide trials of the same {column_name}"
+        table = Table(names, columns, "System", labels=[gathered.labels[name] for name in names])
+        caption = f"EER in % on {set_name} by {column_name}, against {against}"
+        page = as_page(table, caption, "heat")
+        # A row of trial counts, which the page's script keeps at the top in any sort order.
+        spoofs = [Cell("Spoof trials", "", "pooled"), *map(count_cell, numbers)]
+        maps.append({"column": column_name, "table": replace(page, rows=[spoofs, *page.rows])})
+    return HeatMaps(maps, step_words(), FEW, is_small) if maps else None
 
 
 def step_words() -> list[str]:

@@ -20,13 +20,7 @@ from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered, Measurement
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate, texts
-from asdf.tasks.studies.references import (
-    KNOWN_SETS,
-    KnownSet,
-    Reference,
-    comparable,
-    of_the_same_length,
-)
+from asdf.tasks.studies.references import KNOWN_SETS, comparable, of_the_same_length
 from asdf.text import count_of
 from asdf.trials.how_scored import described, in_precision, role_words
 
@@ -250,19 +244,15 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
     others = ""
     if left_out:
         others = f"{len(left_out)} more were scored from other lengths ({other_lengths})."
-    return Literature(_published_table(known, shown), others)
-
-
-def _published_table(known: KnownSet, references: Sequence[Reference]) -> PageTable:
-    known_costs = each(references, "min_tdcf")
+    known_costs = each(shown, "min_tdcf")
     # With the digits of its paper, which differ from paper to paper.
     costs = [Value(cost, text=None if cost is None else f"{cost:g}") for cost in known_costs]
     columns: Columns = [
-        Column("eer", "EER %", paper_digits=2).with_values(each(references, "eer")),
+        Column("eer", "EER %", paper_digits=2).with_values(each(shown, "eer")),
         (Column("min_tdcf", "min t-DCF"), costs),
-        texts("Scored", list(map(described, each(references, "scored")))),
-        texts("Source", each(references, "paper")),
-        texts("Remark", each(references, "note")),
+        texts("Scored", list(map(described, each(shown, "scored")))),
+        texts("Source", each(shown, "paper")),
+        texts("Remark", each(shown, "note")),
     ]
-    table = Table(each(references, "system"), columns, "System")
-    return as_page(table, f"Published results on {known.title}", "published")
+    table = Table(each(shown, "system"), columns, "System")
+    return Literature(as_page(table, f"Published results on {known.title}", "published"), others)

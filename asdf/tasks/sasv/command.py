@@ -147,7 +147,14 @@ def _fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Sco
 
 
 def _summarise(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> SasvSummary:
-    by = _by(args.by, system.scores)
+    existing = system.scores.trials.columns
+    by = ["attack"] if "attack" in existing else []
+    if args.by is not None:
+        by = list(filter(None, map(str.strip, args.by.split(","))))
+    unknown = [name for name in by if name not in existing]
+    if unknown:
+        known = ", ".join(existing) or "none"
+        raise UsageError(f"--by {args.by}: the keys have no column {unknown[0]}. Columns: {known}.")
     with replicates_bar(f"intervals of {system.name}") as progress:
         try:
             return summarise_sasv(
@@ -161,20 +168,6 @@ def _summarise(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> Sasv
             )
         except AsdfError as error:
             raise AsdfError(f"{system.name}: {error}") from None
-
-
-def _by(requested: str | None, scores: SasvScores) -> list[str]:
-    existing = scores.trials.columns
-    if requested is None:
-        return ["attack"] if "attack" in existing else []
-    names = [word.strip() for word in requested.split(",") if word.strip()]
-    unknown = [name for name in names if name not in existing]
-    if unknown:
-        known = ", ".join(existing) or "none"
-        raise UsageError(
-            f"--by {requested}: the keys have no column {unknown[0]}. Columns: {known}."
-        )
-    return names
 
 
 def _write_path(path: Path, scores: SasvScores) -> None:
