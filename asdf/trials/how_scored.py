@@ -333,12 +333,13 @@ def check_unchanged(score_file: AnyPath, trials: int) -> None:
     entry = read_entry(score_file)
     name = entry_path(score_file).name
     stated = stated_trials(entry)
-    digest = entry.get("sha256")
+    digests = entry.get("sha256")
+    digest = digests.get(Path(score_file).suffix) if isinstance(digests, dict) else None
     if stated is not None and stated != trials:
         change = "was another file appended?" if trials > stated else "was it truncated by a copy?"
         found = f"it has {trials:,} trials, but according to {name} next to it {stated:,} were"
         found = f"{found} scored; {change}"
-    elif isinstance(digest, str) and digest != sha256_of(Path(score_file)):
+    elif digest is not None and digest != sha256_of(Path(score_file)):
         found = f"its lines are not those that were scored: {name} next to it has another SHA-256;"
         found = f"{found} were scores or labels edited, pasted or sorted?"
     else:

@@ -52,13 +52,14 @@ def write_how_scored(score_file: Path, scored: HowScored) -> None:
     The file is written before, since its SHA-256 is stated too.
     """
     assert scored.length is not None
-    entry = {**scored.length.record(), "precision": scored.precision}
+    entry: dict[str, Any] = {**scored.length.record(), "precision": scored.precision}
     for name in _OPTIONAL:
         value = getattr(scored, name)
         if value is not None:
             entry[name] = value
     with suppress(FileNotFoundError):
-        entry["sha256"] = sha256_of(score_file)
+        # With the suffix, since `score --csv` writes a table of the same name.
+        entry["sha256"] = {score_file.suffix: sha256_of(score_file)}
     write_text(entry_path(score_file), json.dumps(entry) + "\n")
 
 

@@ -41,7 +41,7 @@ def test_all_stages_write_what_they_say(recipe, corpus, capsys):
             "max_samples": 1000000,
             "precision": "fp32",
             "engine": "packed" if is_available() else "plain",
-            "sha256": sha256_of(system / "scores" / "epoch.3" / f"{name}.txt"),
+            "sha256": {".txt": sha256_of(system / "scores" / "epoch.3" / f"{name}.txt")},
             "recordings": described(corpus, name.removeprefix("demo-")),
         }
     results = json.loads((system / "results" / "results.json").read_text())

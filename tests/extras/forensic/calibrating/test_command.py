@@ -435,6 +435,13 @@ def test_a_record_of_a_former_version_states_no_digest(capsys, recorded):
     assert main(["evaluate", "scores.txt", "--replicates", "0"]) == 0
 
 
+def test_a_table_of_the_same_name_is_another_file(recorded):
+    words = ["--scores", "t.txt", "--csv", "t.csv", "--json", "t.json", "--device", "cpu"]
+    assert main(["score", "net.pt", "list.txt", *words]) == 0
+    for path in ("t.txt", "t.csv", "t.json"):
+        assert main(["evaluate", path, "--replicates", "0"]) == 0
+
+
 def write_protocol(path, rows):
     """A table of trials: path, label, and columns."""
     path.write_text("path,label,codec,language,speaker\n" + "".join(f"{row}\n" for row in rows))
