@@ -86,6 +86,25 @@ def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved
     assert f"\n   {other['changes'][0]}\n" in capsys.readouterr().out
 
 
+def test_a_longer_training_says_how_its_schedule_is_stretched(recipe, capsys):
+    """A cosine is .5 after a half and .655 after .4; its last steps begin at 24/26 and 50/52."""
+    words = (*TRAIN, "network.schedule='cosine'", "network.warmup_steps=0")
+    assert recipe.call(capsys, *words, "network.max_epochs=1").status == 0
+    outcome = recipe.call(capsys, *words, "network.max_epochs=2")
+    stretched = (
+        "the schedule 'cosine' is stretched to the new length: the rate goes from {} back to {}"
+    )
+    assert stretched.format("4.36e-05", 0.0015) in outcome.output.splitlines()
+    outcome = recipe.call(capsys, *words, "network.max_epochs=5", "network.max_steps=42")
+    assert stretched.format("1.09e-05", 0.00196) in outcome.output.splitlines()
+    assert "network.max_steps was None up to step 14, is 42 from here\n" in outcome.output
+    # The same length again, and another schedule that is longer.
+    assert "the schedule" not in recipe.call(capsys, *words, "network.max_epochs=5").output
+    outcome = recipe.call(capsys, *TRAIN, "network.schedule='step'", "network.max_epochs=6")
+    assert " up to step 35, is 6 from here\n" in outcome.output
+    assert "the schedule" not in outcome.output
+
+
 @pytest.mark.slow
 def test_the_same_settings_again_are_neither_reported_nor_saved_twice(recipe, capsys):
     for epochs in (1, 1, 2, 2):
