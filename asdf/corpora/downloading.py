@@ -1,13 +1,15 @@
 """Downloads of corpora from Zenodo, which resume, and are verified with the record's checksums.
 
 Invariant: a file gets its name only if its MD5 is that of the record; an archive is unpacked once,
-only below its folder.
+only below its folder, as a whole, and over no file of another content.
 """
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import json
+import os
 import re
 import shutil
 import tarfile
@@ -153,11 +155,12 @@ def unpack_archive(path: Path, digest: str) -> bool:
         digest: Digest of its content, by which later calls know that it was unpacked.
 
     Raises:
-        AsdfError: it is damaged, or a member would be elsewhere or is not a file or folder.
+        AsdfError: it is damaged or encrypted, or a member would be elsewhere, is not a file or
+            folder, or has the name of another file.
     """
     if not path.name.lower().endswith(_ARCHIVES) or _was_unpacked(path, digest):
         return False
-    _unpack(path, path.parent)
+    _unpack(path)
     # Written last, so that an interrupted unpacking is repeated.
     write_text(_note_of(path), f"{digest}\n")
     return True
@@ -255,32 +258,62 @@ def _md5(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _unpack(path: Path, folder: Path) -> None:
+def _unpack(path: Path) -> None:
     LOG.info("unpacking %s", path.name)
+    unpacked = path.with_name(f".{path.name}.unpacking")
+    shutil.rmtree(unpacked, ignore_errors=True)
     try:
-        if path.suffix.lower() == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                members = archive.infolist()
-                for member in track(members, len(members), f"unpacking {path.name}"):
-                    # extract() removes '..' and leading slashes; such an archive is refused
-                    # instead.
-                    _refuse_outside(path, member.filename)
-                    archive.extract(member, folder)
-            return
-        with tarfile.open(path) as tar:
-            for entry in tar:
-                _refuse_outside(path, entry.name)
-                # A link could lead outside of the folder, and so could members behind it.
-                if not (entry.isfile() or entry.isdir()):
-                    raise AsdfError(
-                        f"{path}: {printable(entry.name)} is not a regular file: not unpacked."
-                    )
-                # The filter also drops owners and special permission bits.
-                tar.extract(entry, folder, filter="data")
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, NotImplementedError) as error:
-        raise AsdfError(f"{path}: it cannot be unpacked ({error}). Unpack it yourself.") from None
-    except OSError as error:
-        raise AsdfError(f"{path}: it cannot be unpacked: {error}.") from error
+        _extract(path, unpacked)
+        # Only now: an archive that turns out to be damaged leaves nothing.
+        _move_in(path, unpacked)
+    except AsdfError:
+        raise
+    except Exception as error:  # each kind of archive has its own
+        raise AsdfError(
+            f"{path}: it cannot be unpacked ({error}). Download it again if it is damaged, or "
+            "unpack it yourself."
+        ) from None
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def _extract(path: Path, folder: Path) -> None:
+    if path.suffix.lower() == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            for member in track(members, len(members), f"unpacking {path.name}"):
+                # extract() removes '..' and leading slashes; such an archive is refused instead.
+                _refuse_outside(path, member.filename)
+                archive.extract(member, folder)
+        return
+    with tarfile.open(path) as tar:
+        for entry in tar:
+            _refuse_outside(path, entry.name)
+            # A link could lead outside of the folder, and so could members behind it.
+            if not (entry.isfile() or entry.isdir()):
+                raise AsdfError(
+                    f"{path}: {printable(entry.name)} is not a regular file: not unpacked."
+                )
+            # The filter also drops owners and special permission bits.
+            tar.extract(entry, folder, filter="data")
+        # A damaged header looks like the end; the checksum is behind the real one.
+        while tar.fileobj is not None and tar.fileobj.read(_PIECE):
+            pass
+
+
+def _move_in(path: Path, unpacked: Path) -> None:
+    """Move the files beside their archive, unless one of another content has such a name."""
+    files = [file for file in unpacked.rglob("*") if file.is_file()]
+    targets = [path.parent / file.relative_to(unpacked) for file in files]
+    for file, target in zip(files, targets, strict=True):
+        if os.path.lexists(target) and not filecmp.cmp(file, target, shallow=False):
+            raise AsdfError(
+                f"{path}: it has another file than yours of the name {target}, which is not "
+                "overwritten. Move yours away, and run the command again."
+            )
+    for file, target in zip(files, targets, strict=True):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
 
 
 def _refuse_outside(path: Path, name: str) -> None:

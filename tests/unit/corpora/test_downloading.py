@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ import soundfile
 
 from asdf.__main__ import main
 from asdf.corpora import downloading
-from asdf.corpora.downloading import download_record, look_up_record
+from asdf.corpora.downloading import download_record, look_up_record, unpack_archive
 from asdf.errors import AsdfError
 
 
@@ -210,6 +212,75 @@ def test_archives_stay_in_their_folder(zenodo, tmp_path):
     zenodo.files = {"x.zip": b"no zip at all"}
     with pytest.raises(AsdfError, match="it cannot be unpacked"):
         download_record(look_up_record("1"), tmp_path / "in")
+
+
+def packed(folder: Path, kind: str) -> Path:
+    """Return an archive of a file mine.txt and a folder of 20 files that do not compress."""
+    source = folder / "source"
+    (source / "wav").mkdir(parents=True)
+    (source / "mine.txt").write_text("theirs")
+    for number in range(20):
+        content = np.random.default_rng(number).bytes(5000)
+        (source / "wav" / f"{number}.wav").write_bytes(content)
+    format_name = {".zip": "zip", ".tar.gz": "gztar", ".tar.bz2": "bztar", ".tar.xz": "xztar"}
+    path = Path(shutil.make_archive(str(folder / "in" / "x"), format_name[kind], source))
+    assert path.name == f"x{kind}"
+    return path
+
+
+KINDS = (".zip", ".tar.gz", ".tar.bz2", ".tar.xz")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archive_overwrites_no_file_of_the_user(tmp_path, kind):
+    path = packed(tmp_path, kind)
+    mine = path.parent / "mine.txt"
+    mine.write_text("my own")
+    with pytest.raises(AsdfError, match=f"of the name {mine}, which is not overwritten. Move"):
+        unpack_archive(path, "a")
+    assert mine.read_text() == "my own"
+    assert sorted(path.parent.iterdir()) == [mine, path]
+    mine.unlink()
+    # As a kill in the middle leaves it: the rest is added.
+    (path.parent / "wav").mkdir()
+    (path.parent / "wav" / "3.wav").write_bytes((tmp_path / "source/wav/3.wav").read_bytes())
+    assert unpack_archive(path, "a")
+    assert mine.read_text() == "theirs" and len(list(path.parent.glob("wav/*.wav"))) == 20
+    mine.unlink()
+    mine.symlink_to("away")
+    with pytest.raises(AsdfError, match=r"is not overwritten|cannot be unpacked"):
+        unpack_archive(path, "b")
+    assert mine.is_symlink()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("where", [0.3, 0.6, 0.95, "end", "cut"])
+def test_a_damaged_archive_is_refused_and_leaves_nothing(tmp_path, kind, where):
+    path = packed(tmp_path, kind)
+    content = bytearray(path.read_bytes())
+    if where == "cut":
+        del content[-30:]
+    else:
+        start = len(content) - 8 if where == "end" else int(where * len(content))
+        content[start : start + 100] = bytes(255 - byte for byte in content[start : start + 100])
+    path.write_bytes(content)
+    with pytest.raises(AsdfError, match="it cannot be unpacked"):
+        unpack_archive(path, "a")
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_encrypted_archive_is_one_message(tmp_path):
+    path = packed(tmp_path, ".zip")
+    content = bytearray(path.read_bytes())
+    # The flag of encryption, in the header of each member and in the directory.
+    for signature, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        start = -1
+        while (start := content.find(signature, start + 1)) >= 0:
+            content[start + offset] |= 1
+    path.write_bytes(content)
+    with pytest.raises(AsdfError, match=r"cannot be unpacked .* is encrypted, password required"):
+        unpack_archive(path, "a")
+    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("name", ["../x.zip", "a/b.zip", ".hidden", "a\\b"])
