@@ -65,10 +65,6 @@ class StopRequest:
             self._next_look_s = now + _POLL_S
             if self._file is not None and self._file.exists():
                 self.reason = f"the stop file {self._file}"
-                with suppress(OSError):
-                    text = self._file.read_text(encoding="ascii", errors="replace")
-                    # asdf.distributed.torchrun writes which signal it received.
-                    self.reason = text if text.startswith("signal ") else self.reason
                 self._is_own = True
             elif self._store is not None:
                 self._exchange_with_others()

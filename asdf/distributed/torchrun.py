@@ -11,17 +11,13 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
 from asdf.distributed.stopping import SIGNALS
 
-# Those that remain torchrun's: of the terminal that closes, and of Ctrl-\.
-_LEFT_TO_TORCHRUN = "SIGHUP,SIGQUIT"
 
-
-def become_torchrun(processes: int, words: Sequence[str]) -> None:
+def become_torchrun(processes: int, words: list[str]) -> None:
     """Start the Python program `words` in `processes` processes; does not return.
 
     In this process, so that its number, signals and exit status stay those of the command.
@@ -33,19 +29,20 @@ def become_torchrun(processes: int, words: Sequence[str]) -> None:
 
 def main() -> None:
     """Run torchrun with the program's arguments until its processes end."""
-    # The variable of the option, which not every version has, and the one that it sets.
+    # The variable of the option, which not every version has, and the one that it sets. torchrun
+    # keeps the signals of a terminal that closes, and of Ctrl-\.
     for name in ("PET_SIGNALS_TO_HANDLE", "TORCHELASTIC_SIGNALS_TO_HANDLE"):
-        os.environ[name] = _LEFT_TO_TORCHRUN
+        os.environ[name] = "SIGHUP,SIGQUIT"
     with tempfile.TemporaryDirectory(prefix="asdf-") as folder:
         path = Path(os.environ.setdefault("ASDF_STOP_FILE", str(Path(folder) / "stop")))
         created: list[Path] = []
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            if number == signal.SIGINT:
+            if number == signal.SIGINT:  # a second one interrupts at once
                 signal.signal(number, signal.default_int_handler)
             if not path.exists():
                 created.append(path)
-                path.write_text(f"signal {signal.Signals(number).name}", encoding="ascii")
+                path.touch()
 
         for number in SIGNALS:
             signal.signal(number, on_signal)
@@ -53,8 +50,6 @@ def main() -> None:
 
         try:
             run()
-        except KeyboardInterrupt:
-            raise SystemExit(130) from None
         finally:
             # A user's stop file would also stop the next run.
             for file in created:

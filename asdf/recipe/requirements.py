@@ -55,8 +55,7 @@ def check_requirements(run: Run) -> None:
         _find_classes(run)
         run.augmentation()
         on_main(partial(try_vocoders, settings, run.recipe_folder))
-        pinned = run.pinned_settings()
-        on_main(partial(_check_building, run, pinned))
+        on_main(partial(_check_building, run, run.pinned_settings()))
     names = sets_in_use(settings)
     if names:
         on_main(partial(check_detector, settings.sad))

@@ -135,18 +135,6 @@ def test_an_interrupt_that_torchrun_passes_on_as_well_is_the_same_request(monkey
         assert stop and stop.reason == "signal SIGINT"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [("signal SIGUSR1", "signal SIGUSR1"), ("", "the stop file {}"), ("é\n", "the stop file {}")],
-)
-def test_a_stop_file_may_say_which_signal_came(monkeypatch, tmp_path, text, reason):
-    path = tmp_path / "stop"
-    monkeypatch.setenv("ASDF_STOP_FILE", str(path))
-    path.write_text(text)
-    stop = StopRequest()
-    assert stop and stop.reason == reason.format(path)
-
-
 def test_a_stop_file_is_a_request_from_when_it_appears(monkeypatch, tmp_path):
     path = tmp_path / "stop"
     monkeypatch.setenv("ASDF_STOP_FILE", str(path))
