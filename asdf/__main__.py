@@ -14,7 +14,7 @@ import logging
 import sys
 
 from asdf import removed
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError, UsageError, explain_killed_worker
 from asdf.ports import provided
 from asdf.runs.files import removed_folder_error
 from asdf.runs.log import progress_on_stderr
@@ -93,16 +93,15 @@ def main(arguments: list[str] | None = None) -> int:
         if close_streams(0) and not end.code:
             raise SystemExit(OutputError.exit_status) from None
         raise
-    except OutputError as error:
-        discard_output()
-        status = _report(error)
     except AsdfError as error:
+        if isinstance(error, OutputError):
+            discard_output()
         status = _report(error)
-    except FileNotFoundError:
-        removed = removed_folder_error()
-        if removed is None:
+    except (FileNotFoundError, RuntimeError) as error:
+        explained = explain_killed_worker(error) or removed_folder_error()
+        if explained is None:
             raise
-        status = _report(removed)
+        status = _report(explained)
     except NobodyReadsError:  # `asdf corpora | head`: nobody reads on
         status = 0
     except KeyboardInterrupt:

@@ -28,3 +28,14 @@ class UsageError(AsdfError):
 
 class InUseError(UsageError):
     """Another process is doing the same work; try again when it has ended."""
+
+
+def explain_killed_worker(error: BaseException) -> AsdfError | None:
+    """Return the message for a worker process that a signal ended; None for any other error."""
+    # torch raises a plain RuntimeError.
+    if "DataLoader worker (pid" not in str(error) and "terminated abruptly" not in str(error):
+        return None
+    return AsdfError(
+        "a worker process was killed, likely by the system because memory ran out (see dmesg). Use "
+        "fewer (--workers, computing.network_dataloader_workers), and run the same command again."
+    )

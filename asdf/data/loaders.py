@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import signal
-import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
+from torch.utils.data._utils import signal_handling
 
 from asdf.audio.recording_files import last_opened
 from asdf.data.batches import Batch, Clip, collate
@@ -23,6 +21,10 @@ from asdf.distributed.stopping import SIGNALS, Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG
+
+# torch's handler raises in the main thread when a worker is killed, whatever that thread is doing.
+# Waiting for the worker's next batch notices it as well.
+signal_handling._SIGCHLD_handler_set = True
 
 # Threads that keep a GPU busy: the main thread, and autograd's.
 _CORES_OF_THE_HOST = 2
@@ -79,7 +81,7 @@ class BatchLoader:
         self._stop = stop
         self._limit_s = _READS_SHARE * world.timeout_s
         self._device = world.device
-        self._processes: set[multiprocessing.process.BaseProcess] = set()
+        self._processes: list[Any] = []
         self._to_device = ToDevice(world.device)
 
     def batches(self, keys: Iterable[list[Any]]) -> Iterator[Tensor]:
@@ -98,10 +100,12 @@ class BatchLoader:
             Stopped: a stop was requested, and the workers did not return from their reads.
         """
         self._keys.keys = keys
-        before = set(multiprocessing.active_children())
-        with _stop_signals_blocked():
+        with _signals_blocked() if hasattr(signal, "pthread_sigmask") else nullcontext():
             delivered: Iterator[Batch] = iter(self._loader)
-        self._processes |= set(multiprocessing.active_children()) - before
+        self._processes = getattr(delivered, "_workers", [])
+        for process in self._processes:
+            # torch and multiprocessing end workers by SIGTERM, which these ignore, and then wait.
+            process._popen.terminate = process._popen.kill
         with threads(1) as waiting:
             if self._device.type == "cuda":
                 # Without workers, batches are pinned in the thread, for the device of this process.
@@ -119,8 +123,7 @@ class BatchLoader:
 
     def _wait_for(self, batch: Future[Batch | None]) -> None:
         """Wait until a batch is read, which may never happen with a dead file server."""
-        waited_s = 0.0
-        stopping_s = 0.0
+        waited_s = stopping_s = 0.0
         while not wait([batch], timeout=_POLL_S).done:
             waited_s += _POLL_S
             if waited_s == _REMARK_S:
@@ -211,11 +214,8 @@ def _collate(clips: list[Clip]) -> Batch:
 
 
 @contextmanager
-def _stop_signals_blocked() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Block the stop signals while processes start, which inherit this with all their threads."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -227,21 +227,5 @@ def _start_worker(worker: int) -> None:
     # A spawned process does not inherit this setting.
     keep_freed_memory()
     # A scheduler's stop signals to all processes must not kill the workers of a run that is saving.
-    # The main process's own SIGTERM still works, since torch and multiprocessing end workers with
-    # it. No thread of this process takes another's: all of them started with it blocked.
     for number in SIGNALS:
-        if number != signal.SIGTERM:
-            signal.signal(number, signal.SIG_IGN)
-    if not hasattr(signal, "sigwaitinfo"):
-        # macOS, Windows: the sender of a signal is unknown, so SIGTERM ends the worker.
-        if hasattr(signal, "pthread_sigmask"):
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-        return
-    threading.Thread(target=_end_when_the_main_process_says, daemon=True).start()
-
-
-def _end_when_the_main_process_says() -> None:
-    main = multiprocessing.parent_process()
-    while main is None or signal.sigwaitinfo({signal.SIGTERM}).si_pid != main.pid:
-        pass
-    os._exit(0)
+        signal.signal(number, signal.SIG_IGN)

@@ -18,7 +18,7 @@ from functools import partial
 from asdf.distributed.determinism import explain_refusal
 from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import Stopped
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError, UsageError, explain_killed_worker
 from asdf.runs.files import removed_folder_error
 from asdf.runs.log import LOG, is_on_screen
 from asdf.runs.streams import (
@@ -104,7 +104,7 @@ def _report(error: BaseException) -> int:
     if isinstance(error, FileNotFoundError):
         error = removed_folder_error() or error
     # torch names an operation that is not deterministic, but not the setting that forbids it.
-    error = explain_refusal(error) or error
+    error = explain_refusal(error) or explain_killed_worker(error) or error
     if isinstance(error, KeyboardInterrupt):
         # The status that shells report for a program ended by Ctrl-C.
         return 130

@@ -298,6 +298,19 @@ def test_a_signal_to_all_processes_saves_inside_the_epoch(recipe, tmp_path, whom
         assert "Traceback" not in output
 
 
+def test_a_killed_loader_is_one_message(recipe):
+    recipe.python = lambda: sys.executable
+    words = ["debug", "network.max_epochs=100000", "computing.network_dataloader_workers=1"]
+    process = recipe.start(*words)
+    wait_for(recipe.system() / "networks" / "epoch.1.pt", process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGKILL)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert output.count("error: a worker process was killed, likely by the system") == 1, output
+    assert "Traceback" not in output, output
+
+
 @pytest.mark.slow
 def test_the_second_run_in_a_system_folder_is_refused(recipe, capsys):
     # The message names the process that is started here, not one that is forked elsewhere.

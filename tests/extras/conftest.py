@@ -1,4 +1,11 @@
-"""What tests of extras share with those of the core."""
+"""What tests of extras share, among themselves and with those of the core."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import pytest
 
 from tests.unit.conftest import (  # noqa: F401 (fixtures)
     hub,
@@ -13,3 +20,21 @@ from tests.unit.conftest import (  # noqa: F401 (fixtures)
     tiny,
     waveforms,
 )
+
+
+@pytest.fixture
+def killed_workers() -> Iterator[None]:
+    """Kill the processes of a pool as soon as they start, as the system does without memory."""
+    over = Event()
+
+    def kill() -> None:
+        while not over.is_set():
+            for process in multiprocessing.active_children():
+                process.kill()
+            time.sleep(0.01)
+
+    killer = Thread(target=kill)
+    killer.start()
+    yield
+    over.set()
+    killer.join()

@@ -215,8 +215,7 @@ def _rate_of(band: float, rate: int) -> str:
 def measure_all(paths: Sequence[str], workers: int) -> Iterator[tuple[int, Measured]]:
     """Measure recordings in `workers` processes (0: in this one); yield each with its index."""
     if workers < 1:
-        for index, path in enumerate(paths):
-            yield index, measure(path)
+        yield from enumerate(map(measure, paths))
         return
     # Spawned, because a forked process would inherit the threads of this one.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
@@ -224,8 +223,7 @@ def measure_all(paths: Sequence[str], workers: int) -> Iterator[tuple[int, Measu
         share = workers * _TASKS_AHEAD * 16
         for start in range(0, len(paths), share):
             part = paths[start : start + share]
-            for offset, measured in enumerate(pool.map(measure, part, chunksize=_TASKS_AHEAD)):
-                yield start + offset, measured
+            yield from enumerate(pool.map(measure, part, chunksize=_TASKS_AHEAD), start)
 
 
 def fingerprint(waveform: Floats) -> np.ndarray:

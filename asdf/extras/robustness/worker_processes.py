@@ -59,10 +59,9 @@ class WorkerProcesses(Generic[Shared]):
             self._pool = pool
             try:
                 yield
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
             finally:
+                # After an error, some are left.
+                pool.shutdown(cancel_futures=True)
                 self._pool = None
 
     def compute(

@@ -42,6 +42,12 @@ def test_a_clean_corpus_ends_with_0_with_processes_as_without(tmp_path, capsys) 
     assert "nothing was found." in capsys.readouterr().out
 
 
+def test_a_killed_process_is_one_message(tmp_path, capsys, killed_workers) -> None:
+    table = write_corpus(tmp_path / "corpus", count=20)
+    assert main(["audit", str(table), "--json", str(tmp_path / "a.json"), "--workers", "1"]) == 1
+    assert "error: a worker process was killed, likely by the system" in capsys.readouterr().err
+
+
 def test_what_was_measured_before_a_stop_is_not_measured_again(
     tmp_path, capsys, monkeypatch
 ) -> None:

@@ -51,6 +51,18 @@ def test_all_outputs_are_written(trials, tmp_path, capsys, detectors) -> None:  
     assert len(detectors[2].heard) == 0 and heard == 5 * 24
 
 
+def test_a_killed_process_is_one_message(
+    trials,  # noqa: F811
+    tmp_path,
+    capsys,
+    detectors,
+    killed_workers,
+) -> None:
+    words = ["robustness", "net.pt", str(trials.folder / "list.csv"), "--workers", "1"]
+    assert main([*words, "--output", str(tmp_path / "out"), "--only", "gain"]) == 1
+    assert "error: a worker process was killed, likely by the system" in capsys.readouterr().err
+
+
 def test_reasons_stay_where_nothing_is_scored_again(
     trials,  # noqa: F811
     tmp_path,

@@ -1,6 +1,7 @@
 """Batches are the same with any number of workers; stops and failures reach the main process."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -136,7 +137,7 @@ for name in ("TERM", "INT", "USR1", "USR2"):
 assert len(list(batches)) == 5 and worker.is_alive()
 worker.terminate()
 worker.join(int(sys.argv[2]))
-assert worker.exitcode == 0, worker.exitcode
+assert worker.exitcode == -signal.SIGKILL, worker.exitcode
 """
 
 
@@ -215,7 +216,7 @@ def test_a_worker_that_does_not_come_back_does_not_hold_a_run_that_is_requested_
     )
     [worker] = loader._processes
     worker.join(PATIENCE_S)
-    assert worker.exitcode == 0
+    assert worker.exitcode == -signal.SIGKILL
 
 
 def test_a_loader_that_listens_gives_the_same_batches(tmp_path):
@@ -324,4 +325,4 @@ def test_a_read_that_hangs_ends_the_run_after_its_timeout(utterances, workers):
     )
     for process in loader._processes:
         process.join(PATIENCE_S)
-        assert process.exitcode == 0
+        assert process.exitcode == -signal.SIGKILL
