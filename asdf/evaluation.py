@@ -6,11 +6,20 @@ The rooms behind it are `asdf.trials` and `asdf.metrics`; numpy only.
 from __future__ import annotations
 
 from asdf.metrics.bootstrap import Interval, Intervals, confidence_intervals, paired_test
-from asdf.metrics.costs import ASVSPOOF5, DetectionCost, act_dcf, cllr, min_cllr, min_dcf
-from asdf.metrics.decisions import Confusion, Decisions, Threshold, decide
-from asdf.metrics.detection import DetCurve, auc, det_curve, eer
-from asdf.metrics.results import Result, by_condition, evaluate
-from asdf.metrics.run_results import Row, results_table, write_results
+from asdf.metrics.decisions import Confusion, Decisions, Threshold, choose_threshold, decide
+from asdf.metrics.detection import (
+    ASVSPOOF5,
+    DetCurve,
+    DetectionCost,
+    act_dcf,
+    auc,
+    cllr,
+    det_curve,
+    eer,
+    min_cllr,
+    min_dcf,
+)
+from asdf.metrics.results import Result, Row, by_condition, evaluate, results_table, write_results
 from asdf.metrics.score_checks import Finding, check_scores, tied_proportion
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
@@ -24,7 +33,6 @@ from asdf.metrics.tandem import (
     t_eer,
     t_eer_path,
 )
-from asdf.metrics.thresholds import choose_threshold
 from asdf.tasks.localisation.located_measures import LocatedRecording, localisation
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,

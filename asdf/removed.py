@@ -89,7 +89,7 @@ SETTINGS: dict[str, Removed] = {
 
 CLASSES: dict[str, str] = {
     "mlflow": _MLFLOW,
-    "asdf.training.trackers.MLflow": _MLFLOW,
+    "asdf.training.callbacks.MLflow": _MLFLOW,
     "asdf.networks.CosinePairNetwork": "docs/your_own.md has a network that takes references.",
     "asdf.networks.MLPPairNetwork": "docs/your_own.md has a network that takes references.",
     "asdf.networks.AudioLanguageModel": _LANGUAGE_MODEL,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import benchmarks
-from asdf.distributed.cores import keep_freed_memory
+from asdf.distributed.devices import keep_freed_memory
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from benchmarks.harness import log_line

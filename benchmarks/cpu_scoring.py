@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.distributed.arithmetic import multiplies_bfloat16
-from asdf.distributed.cores import keep_freed_memory
+from asdf.distributed.devices import keep_freed_memory
 from asdf.scoring.computing import ScoringPrecision
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Sections

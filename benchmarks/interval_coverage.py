@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from asdf.metrics.costs import ASVSPOOF5
+from asdf.metrics.detection import ASVSPOOF5
 from asdf.metrics.intervals import Rates, lowest_interval
 
 Floats = npt.NDArray[np.float64]

@@ -27,7 +27,7 @@ def describe_machine() -> dict[str, Any]:
     """Return CPU, cores, memory, GPUs, versions, commit and date, as plain values."""
     import torch
 
-    from asdf.distributed.cores import usable_cores
+    from asdf.distributed.devices import usable_cores
 
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {

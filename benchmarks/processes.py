@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from asdf.distributed.cores import usable_cores
+from asdf.distributed.devices import usable_cores
 from asdf.distributed.world import open_world
 from benchmarks.harness import run_world
 from benchmarks.nets import AsdfSteps, make_batch, make_network, make_settings

@@ -30,8 +30,7 @@ import numpy as np
 
 from asdf import Detector
 from asdf.__main__ import main as run_command
-from asdf.checkpoint.network_reading import read_network_file
-from asdf.checkpoint.safetensors_network import write_safetensors_network
+from asdf.checkpoint.network_reading import read_network_file, write_safetensors_network
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.errors import AsdfError
 from asdf.extras.forensic.calibrating.learning import (

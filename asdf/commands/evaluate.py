@@ -56,12 +56,12 @@ from asdf.commands.judged_files import ProtocolOptions, System, named_systems
 from asdf.commands.options import Command, argument, flag, option, replicates_option
 from asdf.commands.outputs import check_file, check_inputs, check_overwriting
 from asdf.errors import UsageError
-from asdf.metrics.thresholds import THRESHOLD_RULES
+from asdf.metrics.decisions import THRESHOLD_RULES
 from asdf.places import open_file
 from asdf.tasks.sasv.sasv_files import KEYS
 from asdf.tasks.sasv.sasv_measures import FUSIONS
 from asdf.tasks.tracing.source_scores import BonaFideRule
-from asdf.trials.submission_formats import FORMATS, formats_table
+from asdf.trials.submission_files import FORMATS, formats_table
 from asdf.trials.text_lines import numbered_lines, peek
 
 _PEEKED_BYTES = 1 << 16

@@ -23,9 +23,8 @@ from asdf.commands.evaluate_thresholds import (
 from asdf.commands.judged_files import System, read_protocol_option, read_system_scores
 from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import UsageError
-from asdf.metrics.costs import ASVSPOOF5, with_costs
-from asdf.metrics.detection import DetCurve
-from asdf.metrics.llr_quality import llr_quality
+from asdf.metrics.detection import ASVSPOOF5, DetCurve, with_costs
+from asdf.metrics.llr_maps import llr_quality
 from asdf.metrics.results import JOINED, joined_columns, trials_of
 from asdf.metrics.summary import (
     Summary,

@@ -18,8 +18,7 @@ from asdf.runs.streams import input_name
 from asdf.text import quoted_and_more
 from asdf.trials.formats import read_score_file
 from asdf.trials.score_file import Scores
-from asdf.trials.submission_files import check_submission, write_submission
-from asdf.trials.submission_formats import SUBMISSION_FORMATS
+from asdf.trials.submission_files import SUBMISSION_FORMATS, check_submission, write_submission
 from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, values_at
 

@@ -15,12 +15,18 @@ from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import Protocol, System
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import Calibration
-from asdf.metrics.costs import ASVSPOOF5, with_costs
-from asdf.metrics.decisions import Decided, OneClassSet, Threshold, decide_one_class
+from asdf.metrics.decisions import (
+    Decided,
+    OneClassSet,
+    Threshold,
+    choose_threshold,
+    decide_one_class,
+    score_threshold,
+)
+from asdf.metrics.detection import ASVSPOOF5, with_costs
 from asdf.metrics.intervals import Interval
 from asdf.metrics.results import joined_columns
 from asdf.metrics.summary import known_columns
-from asdf.metrics.thresholds import choose_threshold, score_threshold
 from asdf.runs.streams import input_name, show_error
 from asdf.scoring.whose_scores import network_of, warn_of_other_network
 from asdf.tables.plain_text import as_json, as_lines

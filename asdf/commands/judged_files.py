@@ -16,7 +16,7 @@ from asdf.errors import UsageError
 from asdf.runs.layout import layout_of_score_file
 from asdf.runs.streams import input_name, show_error
 from asdf.scoring.whose_scores import replaced_network
-from asdf.tables.labels import differing_parts
+from asdf.tables.table import differing_parts
 from asdf.text import numbered
 
 if TYPE_CHECKING:

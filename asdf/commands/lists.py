@@ -48,9 +48,8 @@ from asdf.tables.plain_text import as_lines
 from asdf.tables.table import Table, counts
 from asdf.text import quoted_and_more
 from asdf.trials.label_words import LABEL_NAMES, Columns, plain_word
-from asdf.trials.lists import check_files, read_list
+from asdf.trials.lists import check_files, open_tree, read_list
 from asdf.trials.table import write_trials
-from asdf.trials.trees import open_tree
 from asdf.trials.trial_list import TrialList, bare_name
 
 _LISTS = ("train", "dev", "eval")

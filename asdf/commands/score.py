@@ -310,7 +310,7 @@ def open_detector(args: NetworkOptions, window: tuple[float, float] | None = Non
     """
     from asdf.scoring.computing import set_threads
     from asdf.scoring.detector import Detector
-    from asdf.scoring.windows import in_samples
+    from asdf.scoring.whole_recording import in_samples
 
     judging: dict[str, Any] = {}
     if isinstance(args, DetectorOptions):

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.audio.streaming import read_blocks
+from asdf.audio.reading import read_blocks
 from asdf.commands.outputs import base_of_several
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE

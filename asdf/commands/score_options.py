@@ -380,7 +380,7 @@ def window_option(args: ScoreOptions) -> tuple[float, float] | None:
     Raises:
         UsageError: they leave parts of a recording out, or contradict each other.
     """
-    from asdf.scoring.windows import in_samples
+    from asdf.scoring.whole_recording import in_samples
 
     if args.window is None:
         if args.hop is not None:

@@ -32,10 +32,9 @@ from asdf.runs.log import LOG
 from asdf.segments import Speaker
 from asdf.text import from_here, is_address, quoted_and_more, shorten
 from asdf.trials.label_files import is_csv_list
-from asdf.trials.lists import is_any_table, read_list
+from asdf.trials.lists import is_any_table, open_tree, read_list
 from asdf.trials.table import is_trials_file
 from asdf.trials.text_lines import numbered_lines
-from asdf.trials.trees import open_tree
 from asdf.trials.trial_list import REFERENCE, UNLABELLED, TrialList, bare_name
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.places import split_part
 from asdf.runs.log import track
-from asdf.trials.trees import Tree
+from asdf.trials.lists import Tree
 from asdf.trials.trial_list import TrialList
 
 # Reading headers is mostly waiting for the file system.

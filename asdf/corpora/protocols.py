@@ -28,9 +28,9 @@ import numpy as np
 from asdf.errors import UsageError
 from asdf.text import AnyPath
 from asdf.trials.label_files import parse_columns, parse_protocol
+from asdf.trials.lists import Tree
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.text_lines import numbered_lines, peek
-from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
 

@@ -20,7 +20,7 @@ from asdf.corpora.known_corpus import KnownCorpus, Reading, first_there, is_ther
 from asdf.errors import AsdfError, UsageError
 from asdf.places import folder_name
 from asdf.ports import provided
-from asdf.trials.trees import Tree, open_tree
+from asdf.trials.lists import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
 

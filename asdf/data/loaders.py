@@ -16,7 +16,7 @@ from torch.utils.data._utils import signal_handling
 from asdf.audio.recording_files import last_opened
 from asdf.data.batches import Batch, Clip, collate
 from asdf.data.threads import threads
-from asdf.distributed.cores import keep_freed_memory, usable_cores
+from asdf.distributed.devices import keep_freed_memory, usable_cores
 from asdf.distributed.stopping import SIGNALS, Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError

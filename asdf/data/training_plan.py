@@ -10,7 +10,7 @@ Invariants:
   it. Two processes with minibatch 4 therefore take the steps of one process with minibatch 8, and a
   run can continue in the middle of an epoch on another number of processes. With
   `network.global_minibatch_size`, the window, and so the step, is the same on any number of them;
-- if recordings are grouped by length (`asdf.data.length_groups`), a window has `ranks *
+- if recordings are grouped by length (`asdf.data.sampler_orders`), a window has `ranks *
   optimizer_step_interval` of the minibatches into which the turns are divided.
 """
 
@@ -21,8 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asdf.data.length_groups import Turns, earlier_turns
-from asdf.data.sampler_orders import Orders
+from asdf.data.sampler_orders import Orders, Turns, earlier_turns
 from asdf.errors import UsageError
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Network

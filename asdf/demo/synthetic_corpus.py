@@ -19,10 +19,8 @@ import soundfile
 from numpy.random import Generator, default_rng
 
 from asdf.demo.articulation import draw_speaker
-from asdf.demo.filters import record
 from asdf.demo.making import MARK, Making, make_once
-from asdf.demo.vocoders import ATTACKS
-from asdf.demo.voices import speak
+from asdf.demo.voices import ATTACKS, record, speak
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import write_text
 

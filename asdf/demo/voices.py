@@ -4,18 +4,100 @@ Invariant: an utterance depends only on its speaker, its duration and its genera
 corpus is reproducible everywhere. The voices are source-filter synthesis (Fant, 1960) with the
 irregularity of human speech that vocoders lose: every glottal cycle has its own length (jitter),
 height (shimmer) and open quotient, and breath noise varies with it.
+
+Filters of the demo corpus's voices, and the recorder that both classes pass.
+
+Invariant: no filter runs sample by sample in Python; callers apply resonators to spectra, and
+responses are applied by FFT.
+
+Four vocoders: the spoof half of the demo corpus.
+
+Invariant: a spoof differs from its voice only in structure. Each vocoder analyses a voice into what
+real vocoders preserve (a smooth envelope and F0) and resynthesises it without what they lose: the
+phases, the irregular cycles, the fine structure of breath. The constants here are part of the
+corpus: changing them would change its samples.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
-from asdf.audio.vocoding.analysis import HOP, Array, cut, overlap_add, smooth
+from asdf.audio.vocoding.analysis import (
+    BINS,
+    FFT,
+    HOP,
+    Array,
+    Excitation,
+    analyse,
+    cut,
+    draw_noise,
+    excite,
+    excite_envelope,
+    griffin_lim,
+    mel_filters,
+    overlap_add,
+    predict_and_excite,
+    regular_wave,
+    round_up,
+    smooth,
+)
 from asdf.demo.articulation import TICK, Speaker, articulate, draw_targets
-from asdf.demo.filters import filtered, resonators
 from asdf.facts import SAMPLE_RATE
+
+_FFT_MULTIPLE = 2048
+
+
+def resonators(centres_hz: Array, widths_hz: Array) -> Array:
+    """Return denominators (frames, 2 n + 1) of n resonators in series, with gain 1 at 0 Hz each."""
+    widths_hz = np.broadcast_to(widths_hz, centres_hz.shape)
+    # Radius of the pole pair of each resonator.
+    radius = np.exp(-np.pi * widths_hz / SAMPLE_RATE)
+    angle = 2 * np.pi * centres_hz / SAMPLE_RATE
+    first = -2 * radius * np.cos(angle)
+    second = radius**2
+    product = np.ones((len(centres_hz), 1))
+    for b1, b2 in zip(first.T, second.T, strict=True):
+        # The product of two polynomials, in each frame.
+        longer = np.pad(product, ((0, 0), (0, 2)))
+        longer[:, 1:-1] += b1[:, None] * product
+        longer[:, 2:] += b2[:, None] * product
+        at_0_hz = 1 + b1 + b2
+        product = longer / at_0_hz[:, None]
+    return product
+
+
+def filtered(signal: Array, response: Array) -> Array:
+    """Convolve `signal` with the impulse `response`; the result has the length of `signal`."""
+    size = round_up(len(signal) + len(response), _FFT_MULTIPLE)
+    spectrum = rfft(signal, size)
+    spectrum = spectrum * rfft(response, size)
+    convolved = irfft(spectrum, size)
+    return convolved[: len(signal)]
+
+
+def record(sound: Array, rng: Generator) -> np.ndarray:
+    """Record a sound: random polarity, a rising response, a noise floor, a level, 16 bits."""
+    polarity = rng.choice((-1.0, 1.0))
+    previous = np.append(0.0, sound[:-1])
+    sound = polarity * (sound - 0.97 * previous)
+    sound = sound / (sound.std() + 1e-12)
+    white = rng.standard_normal(len(sound))
+    first = rng.uniform(-0.3, 0.8)
+    second = rng.uniform(-0.2, 0.4)
+    floor = filtered(white, np.array([1.0, first, second]))
+    is_noisy = rng.random() < 0.1
+    snr_db = rng.uniform(15, 25) if is_noisy else rng.uniform(32, 50)
+    floor = floor / floor.std() * 10 ** (-snr_db / 20)
+    sound = sound + floor
+    level_db = -rng.uniform(26, 40)
+    sound = sound * 10 ** (level_db / 20)
+    whole: Array = np.rint(sound.clip(-1, 1) * 32767)
+    return whole.astype(np.int16)
+
 
 _FFT = 640
 # Bandwidths of the seven formants.
@@ -146,3 +228,52 @@ def _add_room(voice: Array, rng: Generator) -> Array:
     tail *= 10 ** (level_db / 20) / norm
     tail[0] = 1  # the direct sound
     return filtered(voice, tail)
+
+
+def lpc_vocoder(voice: Array, rng: Generator) -> Array:
+    """Linear prediction with a regular pulse train or noise, never both."""
+    return predict_and_excite(voice, rng, order=20)
+
+
+def mel_vocoder(voice: Array, rng: Generator) -> Array:
+    """A mel spectrogram turned back into a waveform by a few rounds of phase estimation."""
+    return griffin_lim(voice, rng, bands=64, rounds=8)
+
+
+def harmonic_noise(voice: Array, rng: Generator) -> Array:
+    """Harmonics of fixed dispersed phases below 4 kHz and noise above, in mel bands.
+
+    After Stylianou, 2001.
+    """
+    analysis = analyse(voice)
+    mel = mel_filters(32, BINS)
+    per_bin = mel / (mel.sum(0) + 1e-9)
+    from_bands = per_bin / mel.sum(1, keepdims=True)
+    in_bands = analysis.power @ mel.T
+    envelope = np.sqrt(in_bands @ from_bands)
+    bin_of_4_khz = 4000 / SAMPLE_RATE * FFT
+    below_4_khz = np.arange(BINS) < bin_of_4_khz
+    strength = analysis.voiced[:, None] * below_4_khz
+    dispersion = -rng.uniform(0.1, 0.4)
+    wave = regular_wave(analysis.f0_hz, len(voice), dispersion)
+    noise = draw_noise(voice, rng)
+    # Square roots, so that the powers of both add up to that of the envelope.
+    harmonics = Excitation(envelope * np.sqrt(strength), wave)
+    hiss = Excitation(envelope * np.sqrt(1 - strength), noise)
+    return excite(voice, harmonics, hiss)
+
+
+def cepstral_vocoder(voice: Array, rng: Generator) -> Array:
+    """Minimum-phase cepstral envelope with pulses that fade into noise at higher frequencies."""
+    return excite_envelope(voice, rng, coefficients=41)
+
+
+Vocoder = Callable[[Array, Generator], Array]
+
+
+ATTACKS: dict[str, Vocoder] = {
+    "A01": lpc_vocoder,
+    "A02": mel_vocoder,
+    "A03": harmonic_noise,
+    "A04": cepstral_vocoder,
+}

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 
 from asdf.distributed.arithmetic import keep_arithmetic, set_arithmetic
-from asdf.distributed.cores import keep_freed_memory, usable_cores
 from asdf.distributed.determinism import deterministic, keep_threads
+from asdf.distributed.devices import keep_freed_memory, usable_cores
 from asdf.distributed.failures import failing_together
 from asdf.distributed.gpus import gpu_memory, take_device
 from asdf.distributed.launchers import read_launch

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asdf
-from asdf.distributed.cores import usable_cores
-from asdf.distributed.devices import TORCH_PAIR, installed_torch
+from asdf.distributed.devices import TORCH_PAIR, installed_torch, usable_cores
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.systems import can_lock

@@ -177,8 +177,8 @@ EXPORTS: dict[str, str] = {
 """Function that writes each layout of `export`, by name: of the name, OUT, network and file."""
 
 ENCODERS: dict[str, str] = {
-    "beats": f"{_ZOO}.networks.beats_weights.is_beats",
-    "dasheng": f"{_ZOO}.networks.dasheng_weights.is_dasheng",
+    "beats": f"{_ZOO}.networks.beats.is_beats",
+    "dasheng": f"{_ZOO}.networks.dasheng.is_dasheng",
 }
 """Function that recognises the layers of a front end's files, by its short name."""
 

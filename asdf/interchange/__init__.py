@@ -15,6 +15,7 @@ from asdf.ports import provided
 
 if TYPE_CHECKING:
     from asdf.interchange.bundles import bundle_architecture, download_bundle
+    from asdf.interchange.front_end_weights import bytes_to_fetch, names_path, pin_weights
     from asdf.interchange.graphs import onnx_graph, samples_for, write_onnx, write_torchscript
     from asdf.interchange.model_card import (
         measured_eers,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
         read_detector,
         read_network,
     )
-    from asdf.interchange.named_weights import bytes_to_fetch, names_path, pin_weights
     from asdf.interchange.pretrained import build_front_end, build_pretrained, load_pretrained
 
 __all__, __getattr__ = open_door(

@@ -27,7 +27,7 @@ import torch
 import torchaudio
 from torchaudio.pipelines import Wav2Vec2Bundle
 
-from asdf.checkpoint.fitting import compare_layers
+from asdf.checkpoint.base_weights import compare_layers
 from asdf.checkpoint.weights_file import is_web_page, load_plain, state_dict_in
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange.fairseq import torchaudio_names

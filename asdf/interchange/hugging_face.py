@@ -20,7 +20,7 @@ from typing import Any
 
 from torch import Tensor
 
-from asdf.checkpoint.safetensors_network import CONFIG, read_safetensors
+from asdf.checkpoint.network_reading import CONFIG, read_safetensors
 from asdf.checkpoint.weights_file import read_json, read_weights_file, state_dict_in
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE

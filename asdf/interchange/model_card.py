@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.checkpoint.network_file import NetworkFile
-from asdf.checkpoint.safetensors_network import MODEL_TYPE, TRANSFORMERS_PREFIX, write_folder
+from asdf.checkpoint.network_reading import MODEL_TYPE, TRANSFORMERS_PREFIX, write_folder
 from asdf.errors import AsdfError
 from asdf.interchange.hugging_face import PREPROCESSOR
 from asdf.metrics.calibration import read_calibration

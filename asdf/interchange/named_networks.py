@@ -26,8 +26,7 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
-from asdf.checkpoint.base_weights import base_of, saves_only_trained
-from asdf.checkpoint.fitting import load_layers
+from asdf.checkpoint.base_weights import base_of, load_layers, saves_only_trained
 from asdf.checkpoint.fused_file import is_fused_file, read_fused_file
 from asdf.checkpoint.network_file import NetworkFile, OtherLayoutError
 from asdf.checkpoint.network_reading import read_network_file, rebuild_network

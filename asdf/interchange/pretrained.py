@@ -20,19 +20,20 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from asdf.checkpoint.base_weights import note_base
-from asdf.checkpoint.fitting import by_module, first_names, load_layers
-from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.base_weights import by_module, first_names, load_layers, note_base
+from asdf.checkpoint.network_reading import CONFIG
 from asdf.checkpoint.weights_file import read_json
 from asdf.errors import AsdfError
 from asdf.hub import hub_name
 from asdf.interchange import hugging_face
 from asdf.interchange.front_end_weights import (
     FrontEndWeights,
+    fetch_configuration,
+    fetch_weights,
     log_normalization,
+    pin_weights,
     read_front_end_weights,
 )
-from asdf.interchange.named_weights import fetch_configuration, fetch_weights, pin_weights
 from asdf.networks.build import build_network, find_network_class
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.front_end import FrontEnd

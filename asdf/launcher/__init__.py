@@ -1,9 +1,7 @@
 """Launches of many runs: points, a queue over GPUs of a node or a job array, states."""
 
-from asdf.launcher.planning import Plan, PlannedRun, plan_runs
-from asdf.launcher.points import PointOptions
-from asdf.launcher.processes import kill_tree
-from asdf.launcher.queue import Slots, choose_gpus, run_queue
+from asdf.launcher.planning import Plan, PlannedRun, PointOptions, plan_runs
+from asdf.launcher.processes import Slots, choose_gpus, kill_tree, run_queue
 from asdf.launcher.slurm import (
     PartArray,
     check_array_options,

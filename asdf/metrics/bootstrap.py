@@ -8,31 +8,37 @@ from replicates is in `asdf.metrics.intervals`.
 
 Source: Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance
 evaluation", ICASSP 2004.
+
+Bootstrap replicates of a set of trials: how often each trial, or block, is drawn.
+
+Invariant: a replicate's EER equals the official one of the trials repeated as often as drawn.
+Repetitions of a trial are also steps of the DET curve, so the point of equal rates may lie between
+them; it is located by counting.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from asdf.arrays import Floats
+from asdf.arrays import AnyIntegers, Floats, Indices
 from asdf.errors import AsdfError
-from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
-from asdf.metrics.detection import Blocks, DetCurve, Weights, into_blocks
-from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval, tested_interval
-from asdf.metrics.replicates import (
-    block_draws,
-    counts_of_draws,
-    speaker_block_draws,
-    speaker_draws,
-    speakers_of_fewer_class,
-    trial_draws,
-    weighted_metrics,
+from asdf.metrics.detection import (
+    ASVSPOOF5,
+    Blocks,
+    Counts,
+    DetCurve,
+    DetectionCost,
+    Weights,
+    into_blocks,
+    min_dcf_of,
 )
+from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval, tested_interval
 from asdf.trials.score_file import Scores
 
 __all__ = [
@@ -325,3 +331,265 @@ def _align(first: Scores, second: Scores) -> Scores:
             "same set."
         )
     return Scores(first.ids, first.labels, second.scores[index])
+
+
+# Up to this many trials are drawn one by one in the time of one binomial draw.
+_SMALL_BLOCK = 12
+# Numbers in memory at a time, since replicates of a million trials would take gigabytes.
+_NUMBERS_AT_ONCE = 2_000_000
+
+
+def weighted_metrics(bona_fide: Counts, spoof: Counts, cost: DetectionCost = ASVSPOOF5) -> Floats:
+    """Return EER and minDCF of replicates from the counts of each block.
+
+    Args:
+        bona_fide, spoof: Counts (replicates, blocks), each row with at least one trial of each
+            class.
+
+    Returns:
+        Values of `eer` and `min_dcf` for the repeated trials, (2, replicates), exact to the last
+        bit for the EER.
+    """
+    missed = _running_total(bona_fide)
+    rejected = _running_total(spoof)
+    accepted = rejected[:, -1:] - rejected
+    frr = missed / missed[:, -1:]
+    far = accepted / rejected[:, -1:]
+    costs = cost.miss_weight * frr + cost.false_alarm_weight * far
+    min_dcf = costs.min(axis=1) / cost.default
+    return np.stack([_equal_error_rates(missed, rejected), min_dcf])
+
+
+def replicate_eer(counts: Weights) -> float:
+    """Return the EER of a single replicate from the counts of its blocks, (blocks,) each."""
+    return float(weighted_metrics(counts.bona_fide[None], counts.spoof[None])[0, 0])
+
+
+def _running_total(counts: Counts) -> Counts:
+    """Return the number of trials in the first 0, 1, ... blocks: (replicates, blocks + 1)."""
+    replicates, blocks = counts.shape
+    totals = np.zeros((replicates, blocks + 1), np.int64)
+    counts.cumsum(axis=1, out=totals[:, 1:])
+    return totals
+
+
+def _equal_error_rates(missed: Counts, rejected: Counts) -> Floats:
+    """Return the EER of each replicate from its counts at the ends of blocks, in integers.
+
+    The curve crosses frr = far inside the first block whose end has frr >= far: along its bona fide
+    trials (misses grow) or, if these do not suffice, along its spoof trials.
+    """
+    all_bona_fide = missed[:, -1:]
+    all_spoof = rejected[:, -1:]
+    accepted = all_spoof - rejected
+    # frr - far times both numbers of trials, since rounded rates may cross one trial too early.
+    excess = missed * all_spoof - accepted * all_bona_fide
+    end = (excess >= 0).argmax(axis=1)[:, None]
+    start = end - 1
+    missed_before = _take_blocks(missed, start)
+    missed_after = _take_blocks(missed, end)
+    rejected_before = _take_blocks(rejected, start)
+    lack = -_take_blocks(excess, start)
+    # Trials from the start of the block to the first one at which frr >= far, rounded up.
+    bona_fide_in_block = missed_after - missed_before
+    bona_fide_steps = -(-lack // all_spoof)
+    lack_at_spoofs = lack - bona_fide_in_block * all_spoof
+    spoof_steps = -(-lack_at_spoofs // all_bona_fide)
+    is_among_bona_fide = bona_fide_steps <= bona_fide_in_block
+    # The EER is at that trial or the one before, whichever has the closer rates.
+    last_two = np.array([-1, 0])
+    missed_near = missed_before + bona_fide_steps + last_two
+    missed_near = np.where(is_among_bona_fide, missed_near, missed_after)
+    rejected_near = rejected_before + spoof_steps + last_two
+    rejected_near = np.where(is_among_bona_fide, rejected_before, rejected_near)
+    frr = missed_near / all_bona_fide
+    far = (all_spoof - rejected_near) / all_spoof
+    closer = np.abs(frr - far).argmin(axis=1)[:, None]
+    rates = (frr + far) / 2
+    return np.take_along_axis(rates, closer, axis=1)[:, 0]
+
+
+def _take_blocks(counts: Counts, block: Indices) -> Counts:
+    """Return the count of each replicate at its own block, (replicates, 1)."""
+    return np.take_along_axis(counts, block, axis=1)
+
+
+def block_draws(blocks: Blocks, replicates: int, rng: np.random.Generator) -> Iterator[Weights]:
+    """Draw trials with replacement; counts of blocks are then multinomial.
+
+    Yields:
+        Counts of each block, (some replicates, blocks).
+    """
+    counts = blocks.counts()
+    step = max(1, _NUMBERS_AT_ONCE // blocks.count)
+    for start in range(0, replicates, step):
+        size = min(step, replicates - start)
+        bona_fide = _multinomial(counts.bona_fide, size, rng)
+        spoof = _multinomial(counts.spoof, size, rng)
+        yield Weights(bona_fide, spoof)
+
+
+def _multinomial(counts: Counts, replicates: int, rng: np.random.Generator) -> Counts:
+    """Draw all trials with replacement from blocks of `counts` (blocks,) trials.
+
+    A binomial draw for each block takes longer than drawing the trials of a small block one by one,
+    so small blocks share one draw, whose trials are distributed among them.
+
+    Returns:
+        Counts of the blocks, (replicates, blocks).
+    """
+    large = np.flatnonzero(counts > _SMALL_BLOCK)
+    small = np.flatnonzero(counts <= _SMALL_BLOCK)
+    block_of_trial = np.repeat(small, counts[small])
+    all_trials = counts.sum()
+    all_small = block_of_trial.size
+    shares = np.append(counts[large], all_small) / all_trials
+    drawn = rng.multinomial(all_trials, shares, size=replicates)
+    result = np.empty((replicates, counts.size), np.int64)
+    for row, trials in zip(result, drawn[:, -1], strict=True):
+        # Without small blocks, none of their trials is drawn, but a range must not be empty.
+        indices = rng.integers(max(1, all_small), size=trials)
+        row[:] = np.bincount(block_of_trial[indices], minlength=counts.size)
+    result[:, large] = drawn[:, :-1]
+    return result
+
+
+def trial_draws(
+    labels: AnyIntegers, replicates: int, rng: np.random.Generator
+) -> Iterator[Weights]:
+    """Draw trials with replacement; yield how often each bona fide and each spoof one is drawn."""
+    count_bona_fide = int((labels == 1).sum())
+    count_spoof = int((labels == 0).sum())
+    for _ in range(replicates):
+        bona_fide = times_drawn(count_bona_fide, rng)
+        spoof = times_drawn(count_spoof, rng)
+        yield Weights(bona_fide, spoof)
+
+
+def counts_of_draws(draws: Iterable[Weights], curves: Sequence[Blocks]) -> Iterator[list[Weights]]:
+    """Yield the counts of each curve's blocks in draws of trials that all curves share.
+
+    Yields:
+        Counts of each curve, (some replicates, blocks of the curve), in the order of `draws`.
+    """
+    # Metrics of many replicates at once take little longer than those of one.
+    step = max(1, _NUMBERS_AT_ONCE // sum(blocks.count for blocks in curves))
+    remaining = iter(draws)
+    while True:
+        sums: list[list[Weights]] = [[] for _ in curves]
+        for weights in islice(remaining, step):
+            for of_curve, blocks in zip(sums, curves, strict=True):
+                of_curve.append(blocks.sums(weights.bona_fide, weights.spoof))
+        if not sums[0]:
+            return
+        yield [Weights(*map(np.stack, zip(*of_curve, strict=True))) for of_curve in sums]
+
+
+def times_drawn(count: int, rng: np.random.Generator) -> Counts:
+    """Draw `count` of `count` items with replacement; return how often each is drawn."""
+    return np.bincount(rng.integers(count, size=count), minlength=count)
+
+
+def speaker_draws(
+    labels: AnyIntegers, speakers: Sequence[str], replicates: int, rng: np.random.Generator
+) -> Iterator[Weights]:
+    """Draw whole speakers; yield how often each bona fide and each spoof trial is drawn."""
+    classes = _SpeakersOfClasses(labels, speakers)
+    for times in classes.draw(replicates, rng):
+        yield Weights(times[classes.bona_fide], times[classes.spoof])
+
+
+def speaker_block_draws(
+    blocks: Blocks,
+    labels: AnyIntegers,
+    speakers: Sequence[str],
+    replicates: int,
+    rng: np.random.Generator,
+) -> Iterator[Weights]:
+    """Yield counts of each block, (some replicates, blocks), in the draws of `speaker_draws`.
+
+    The trials of each speaker in each block are counted once, so the cost of a replicate is
+    proportional to the number of such pairs, not of trials.
+    """
+    classes = _SpeakersOfClasses(labels, speakers)
+    bona_fide = _Pairs(blocks.of_bona_fide, classes.bona_fide, blocks.count)
+    spoof = _Pairs(blocks.of_spoof, classes.spoof, blocks.count)
+    largest = max(blocks.count, bona_fide.speakers.size, spoof.speakers.size)
+    step = max(1, _NUMBERS_AT_ONCE // largest)
+    draws = classes.draw(replicates, rng)
+    times = list(islice(draws, step))
+    while times:
+        times_drawn = np.array(times, np.int64)
+        yield Weights(bona_fide.counts(times_drawn), spoof.counts(times_drawn))
+        times = list(islice(draws, step))
+
+
+def speakers_of_fewer_class(labels: AnyIntegers, speakers: Sequence[str]) -> int:
+    """Return the number of speakers in the class with fewer of them; at least 2."""
+    names = np.asarray(speakers)
+    counts = [np.unique(names[labels == label]).size for label in (0, 1)]
+    # A class with one speaker has no spread over speakers, but that of the other class is known.
+    return max(2, min(counts))
+
+
+class _SpeakersOfClasses:
+    """The speaker of each bona fide and of each spoof trial, as a number in alphabetical order."""
+
+    def __init__(self, labels: AnyIntegers, speakers: Sequence[str]) -> None:
+        if len(speakers) != labels.size:
+            raise ValueError(f"{len(speakers)} speakers for {labels.size} trials")
+        names, index = np.unique(np.asarray(speakers), return_inverse=True)
+        if names.size < 2:
+            raise AsdfError(
+                "an interval over speakers needs at least two speakers; leave speakers out to draw "
+                "trials."
+            )
+        self.bona_fide = index[labels == 1]
+        self.spoof = index[labels == 0]
+        self._count = names.size
+
+    def draw(self, replicates: int, rng: np.random.Generator) -> Iterator[Counts]:
+        """Yield how often each speaker is drawn, (speakers,).
+
+        A draw that lacks a class has no EER and is repeated.
+        """
+        has_bona_fide = np.bincount(self.bona_fide, minlength=self._count) > 0
+        has_spoof = np.bincount(self.spoof, minlength=self._count) > 0
+        done = 0
+        while done < replicates:
+            times = times_drawn(self._count, rng)
+            drawn = times > 0
+            if (has_bona_fide & drawn).any() and (has_spoof & drawn).any():
+                done += 1
+                yield times
+
+
+class _Pairs:
+    """The pairs (block, speaker) of one class's trials, in the order of blocks.
+
+    Attributes:
+        speakers, trials: Speaker and number of trials of each pair, (pairs,).
+    """
+
+    def __init__(self, block: Indices, speaker: Indices, blocks: int) -> None:
+        base = int(speaker.max()) + 1
+        # A pair as one number, since np.unique takes far longer with rows of two.
+        pairs, self.trials = np.unique(block * base + speaker, return_counts=True)
+        block_of_pair, self.speakers = np.divmod(pairs, base)
+        self._filled, self._starts = np.unique(block_of_pair, return_index=True)
+        self._blocks = blocks
+
+    def counts(self, times: Counts) -> Counts:
+        """Count the trials of each block, (replicates, blocks).
+
+        Args:
+            times: Number of times that each speaker is drawn, (replicates, speakers).
+        """
+        result = np.zeros((len(times), self._blocks), np.int64)
+        # One row at a time, which stays in the cache.
+        for row, drawn in zip(result, times, strict=True):
+            weights = drawn[self.speakers] * self.trials
+            # For a block without pairs, reduceat would return the next one's first, so it is left
+            # out.
+            row[self._filled] = np.add.reduceat(weights, self._starts)
+        return result

@@ -26,8 +26,7 @@ import numpy.typing as npt
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
-from asdf.metrics.costs import DetectionCost
-from asdf.metrics.detection import as_scores, eer
+from asdf.metrics.detection import DetectionCost, as_scores, eer
 from asdf.metrics.llr_maps import METHODS, LlrMap, fit_affine, fit_map
 from asdf.ports import load, provided
 from asdf.trials.score_file import Scores

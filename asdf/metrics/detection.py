@@ -12,19 +12,33 @@ metric depends on the order of trials within a block and class. The cost of a th
 spoof trials and rises along bona fide ones, so its minimum lies between blocks, and isotonic
 regression pools a block anyway. A good system has few blocks (a published one 338 for 71,237
 trials), which makes the bootstrap and min Cllr cheap.
+
+Costs of decisions and of log-likelihood ratios: minDCF, actDCF, Cllr, min Cllr.
+
+Invariant: the defaults are the parameters of ASVspoof 5, track 1, and the values equal those of its
+evaluation package. actDCF and Cllr read the scores as natural-log likelihood ratios; minDCF and min
+Cllr depend only on their order. Functions whose names end in `_of` take a `DetCurve`, which several
+metrics can share.
+
+Pool-adjacent-violators (PAV), the increasing map from scores to log-likelihood ratios with the
+lowest Cllr, pools blocks of the common order of trials, so equal scores get equal ratios, and min
+Cllr and all plots of PAV use the same pools. Source: Brümmer and du Preez, Computer Speech &
+Language 2006; raw proportions as in the BOSARIS toolkit's `opt_loglr`, without smoothing of the
+ends, whose ratios are 0 or infinite.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from asdf.arrays import Flags, Floats, Indices, Integers
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
+from asdf.text import read_number
 from asdf.trials.score_file import Scores
 
 
@@ -238,3 +252,243 @@ def into_blocks(curve: DetCurve) -> Blocks:
     block[curve.order] = block_in_order
     split = curve.bona_fide.size
     return Blocks(of_bona_fide=block[:split], of_spoof=block[split:], count=int(opens.sum()) + 1)
+
+
+@dataclass(frozen=True)
+class DetectionCost:
+    """The parameters of the detection cost function, by default those of ASVspoof 5, track 1.
+
+    Examples:
+        >>> from asdf.evaluation import DetectionCost, min_dcf
+        >>> cost = DetectionCost(spoof_prior=0.5, miss=1, false_alarm=1)
+        >>> cost.threshold == 0  # of log-likelihood ratios, where both mistakes count alike
+        True
+        >>> min_dcf([2.0, 1.0], [-1.0, 1.5], cost)
+        0.5
+    """
+
+    spoof_prior: float = 0.05
+    miss: float = 1.0
+    false_alarm: float = 10.0
+
+    def __post_init__(self) -> None:
+        are_positive = all(0 < value < np.inf for value in vars(self).values())
+        if not are_positive or self.spoof_prior >= 1:
+            raise ValueError(f"the prior must lie between 0 and 1, and costs above 0: {self}")
+
+    @property
+    def miss_weight(self) -> float:
+        """The weight of the miss rate of bona fide trials."""
+        return self.miss * (1 - self.spoof_prior)
+
+    @property
+    def false_alarm_weight(self) -> float:
+        """The weight of the false alarm rate of spoof trials."""
+        return self.false_alarm * self.spoof_prior
+
+    @property
+    def default(self) -> float:
+        """The cost of the better of accepting everything and rejecting everything."""
+        return min(self.miss_weight, self.false_alarm_weight)
+
+    @property
+    def threshold(self) -> float:
+        """The Bayes threshold of natural-log likelihood ratios."""
+        return float(-np.log(self.miss_weight / self.false_alarm_weight))
+
+    def named(self) -> dict[str, float]:
+        """Return the parameters by their names on the command line."""
+        return {name: getattr(self, key) for name, key in COST_NAMES.items()}
+
+    def describe(self) -> str:
+        """Return the parameters as `with_costs` reads them."""
+        return ",".join(f"{name}={value:g}" for name, value in self.named().items())
+
+
+ASVSPOOF5 = DetectionCost()
+COST_NAMES = {"p_spoof": "spoof_prior", "cost_miss": "miss", "cost_fa": "false_alarm"}
+"""Parameters of `DetectionCost` by their names on the command line."""
+_Costs = TypeVar("_Costs")
+
+
+def with_costs(costs: _Costs, text: str | None, names: Mapping[str, str] = COST_NAMES) -> _Costs:
+    """Return costs with those of a text such as 'p_spoof=0.1,cost_fa=20' in place of their own.
+
+    Args:
+        costs: A dataclass that refuses impossible values.
+        names: Its attributes by their names in the text.
+
+    Raises:
+        UsageError: a part is not of this form, or a value is impossible.
+    """
+    values = {}
+    for part in filter(None, (text or "").split(",")):
+        name, _, number = part.partition("=")
+        try:
+            values[names[name.strip()]] = read_number(number)
+        except (KeyError, ValueError):
+            raise UsageError(
+                f"--costs {text}: {part!r} is not NAME=NUMBER. Names: {', '.join(names)}."
+            ) from None
+    try:
+        return replace(costs, **values)  # type: ignore[type-var]
+    except ValueError as error:
+        raise UsageError(f"--costs {text}: {error}.") from None
+
+
+def min_dcf(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
+) -> float:
+    """Return the minimum of the normalised detection cost over all thresholds.
+
+    ASVspoof 5 evaluation plan, `compute_mindcf`.
+
+    Raises:
+        AsdfError: a class is empty, or a score is not finite.
+
+    Examples:
+        >>> from asdf.evaluation import min_dcf
+        >>> round(min_dcf([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
+        0.25
+    """
+    return min_dcf_of(DetCurve.of(bona_fide, spoof), cost)
+
+
+def min_dcf_of(curve: DetCurve, cost: DetectionCost = ASVSPOOF5) -> float:
+    """Return `min_dcf` of the trials of a curve."""
+    misses = cost.miss_weight * curve.frr
+    false_alarms = cost.false_alarm_weight * curve.far
+    return float((misses + false_alarms).min() / cost.default)
+
+
+def act_dcf(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, cost: DetectionCost = ASVSPOOF5
+) -> float:
+    """Return the normalised detection cost at the Bayes threshold.
+
+    ASVspoof 5 evaluation plan, `compute_actDCF`.
+
+    Raises:
+        AsdfError: a class is empty, or a score is not finite.
+
+    Examples:
+        >>> from asdf.evaluation import act_dcf
+        >>> round(act_dcf([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
+        0.5
+    """
+    bona_fide = as_scores("bona fide", bona_fide)
+    spoof = as_scores("spoof", spoof)
+    frr = np.mean(bona_fide < cost.threshold)
+    far = np.mean(spoof >= cost.threshold)
+    misses = cost.miss_weight * frr
+    false_alarms = cost.false_alarm_weight * far
+    return float((misses + false_alarms) / cost.default)
+
+
+def cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
+    """Return the cost of log-likelihood ratios in bits.
+
+    Brümmer and du Preez, Computer Speech & Language 2006.
+
+    Raises:
+        AsdfError: a class is empty, or a score is not finite.
+
+    Examples:
+        >>> from asdf.evaluation import cllr
+        >>> round(cllr([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
+        0.6458
+    """
+    # logaddexp(0, x) is log(1 + exp(x)) that does not overflow for large x.
+    bona_fide = as_scores("bona fide", bona_fide)
+    spoof = as_scores("spoof", spoof)
+    miss = np.logaddexp(0, -bona_fide).mean()
+    false_alarm = np.logaddexp(0, spoof).mean()
+    return float((miss + false_alarm) / 2 / np.log(2))
+
+
+def min_cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
+    """Return Cllr in bits after the best rising map of the scores, by isotonic regression (PAV).
+
+    Brümmer and du Preez, Computer Speech & Language 2006; raw posteriors as in the BOSARIS
+    toolkit's `opt_loglr`, with no smoothing of the ends. Equal scores get equal ratios.
+
+    Raises:
+        AsdfError: a class is empty, or a score is not finite.
+
+    Examples:
+        >>> from asdf.evaluation import min_cllr
+        >>> round(min_cllr([2.0, 1.5, 0.3, 1.2], [-1.0, 0.5, -0.7, 0.1]), 4)
+        0.25
+    """
+    return min_cllr_of(DetCurve.of(bona_fide, spoof))
+
+
+def min_cllr_of(curve: DetCurve) -> float:
+    """Return `min_cllr` of the trials of a curve."""
+    pools = Pools.of(curve)
+    # Pools of a single class have no cost: their likelihood ratio is 0 or infinite.
+    has_both = (pools.bona_fide > 0) & (pools.spoof > 0)
+    bona_fide = pools.bona_fide[has_both].astype(np.float64)
+    spoof = pools.spoof[has_both].astype(np.float64)
+    all_bona_fide = curve.bona_fide.size
+    all_spoof = curve.spoof.size
+    bona_fide_share = bona_fide / all_bona_fide
+    spoof_share = spoof / all_spoof
+    ratio = bona_fide_share / spoof_share
+    misses = bona_fide * np.log1p(1 / ratio)
+    false_alarms = spoof * np.log1p(ratio)
+    miss = misses.sum() / all_bona_fide
+    false_alarm = false_alarms.sum() / all_spoof
+    return float((miss + false_alarm) / 2 / np.log(2))
+
+
+@dataclass(frozen=True, eq=False)
+class Pools:
+    """Pools of adjacent blocks with an increasing proportion of bona fide trials.
+
+    Attributes:
+        bona_fide, spoof: Numbers of trials of each pool, (pools,).
+        blocks: Numbers of blocks of each pool, (pools,).
+    """
+
+    bona_fide: Integers
+    spoof: Integers
+    blocks: Integers
+
+    @classmethod
+    def of(cls, curve: DetCurve) -> Pools:
+        """Pool the blocks of a curve's trials."""
+        pools: list[tuple[int, int, int]] = []
+        counts = into_blocks(curve).counts()
+        both = zip(counts.bona_fide.tolist(), counts.spoof.tolist(), strict=True)
+        for bona_fide, spoof in both:
+            blocks = 1
+            # Cross-multiplied, to avoid division by a count of spoofs.
+            while pools and pools[-1][0] * spoof >= bona_fide * pools[-1][1]:
+                before = pools.pop()
+                bona_fide += before[0]
+                spoof += before[1]
+                blocks += before[2]
+            pools.append((bona_fide, spoof, blocks))
+        return cls(*np.array(pools, dtype=np.int64).reshape(-1, 3).T)
+
+    def llrs(self) -> Floats:
+        """Return the natural-log likelihood ratio of each pool, (pools,); the ends may be ±inf."""
+        with np.errstate(divide="ignore"):
+            bona_fide = np.log(self.bona_fide / self.bona_fide.sum())
+            spoof = np.log(self.spoof / self.spoof.sum())
+        ratios: Floats = bona_fide - spoof
+        return ratios
+
+
+def pav_llrs(curve: DetCurve) -> tuple[Floats, Floats]:
+    """Return the natural-log likelihood ratios that PAV gives the trials of a curve.
+
+    Returns:
+        Ratios of the bona fide and of the spoof trials, each in the order of the curve's arguments;
+        -inf and inf below and above all trials of the other class.
+    """
+    pools = Pools.of(curve)
+    of_block = np.repeat(pools.llrs(), pools.blocks)
+    blocks = into_blocks(curve)
+    return of_block[blocks.of_bona_fide], of_block[blocks.of_spoof]

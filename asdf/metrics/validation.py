@@ -17,9 +17,8 @@ import numpy as np
 
 from asdf.arrays import Floats
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.costs import act_dcf, cllr, min_cllr, min_dcf
-from asdf.metrics.detection import DetCurve, auc, eer
-from asdf.metrics.thresholds import best_value
+from asdf.metrics.decisions import best_value
+from asdf.metrics.detection import DetCurve, act_dcf, auc, cllr, eer, min_cllr, min_dcf
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, check_whole, find_named
 from asdf.settings.sections import Sections

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from asdf.networks.rawnet2 import RawNet2
     from asdf.networks.ssl_detector import ComposedDetector, SSLDetector
 
-_HEADS = "asdf.tasks.tracing.heads"
+_HEADS = "asdf.tasks.tracing.task"
 __all__, __getattr__ = open_door(
     __name__,
     ClassHead=_HEADS,

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.autocast import in_full_precision
+from asdf.networks.casting import in_full_precision
 from asdf.networks.filters import SincFilters
 from asdf.networks.interface import DetectorNetwork, NetworkSections, repeat_short
 from asdf.settings.sections import BackEnd as BackEndSettings

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from asdf.data.batches import LENGTHS
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd, Takes
+from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.interface import (

@@ -29,7 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd, all_parameters
 from asdf.networks.interface import NetworkSections, front_end_parameters, untrained_parameters
 from asdf.runs.seeds import derived_seed

@@ -3,6 +3,7 @@
 from asdf.places.files import (
     FileState,
     Member,
+    Part,
     Place,
     Reader,
     file_size,
@@ -17,8 +18,9 @@ from asdf.places.files import (
     not_ordinary,
     open_file,
     open_source,
+    part_path,
+    split_part,
 )
-from asdf.places.parts import Part, part_path, split_part
 
 __all__ = [
     "FileState",

@@ -38,8 +38,7 @@ from asdf.ports import load, provided
 from asdf.runs.log import LOG
 from asdf.text import did_you_mean
 from asdf.trials.label_words import Columns
-from asdf.trials.lists import read_asvspoof2019_protocol, read_list
-from asdf.trials.trees import Tree, open_tree
+from asdf.trials.lists import Tree, open_tree, read_asvspoof2019_protocol, read_list
 from asdf.trials.trial_list import UNLABELLED, TrialList
 
 _SHOWN = 5

@@ -23,15 +23,14 @@ from asdf.checkpoint.attached_parts import describe_heads, describe_loss
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import LENGTHS, Batch
-from asdf.data.clip_frames import ClipFrames
-from asdf.data.length_groups import longest_clips
+from asdf.data.datasets import ClipFrames
+from asdf.data.sampler_orders import longest_clips
 from asdf.data.training_plan import TrainingPlan, Window, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import bundle_architecture
 from asdf.networks.build import build_network, self_contained
-from asdf.networks.interface import frame_hop, inputs_on_noise, waveform_shape
-from asdf.networks.output_check import check_outputs
+from asdf.networks.interface import check_outputs, frame_hop, inputs_on_noise, waveform_shape
 from asdf.recipe.run_folders import Folders
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, is_ours, look_for_class

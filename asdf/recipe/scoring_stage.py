@@ -19,8 +19,7 @@ from torch import nn
 from asdf.errors import AsdfError
 from asdf.interchange import digest_in_memory
 from asdf.metrics.detection import eer
-from asdf.metrics.results import evaluate
-from asdf.metrics.run_results import MetricValue, Row, results_table, write_results
+from asdf.metrics.results import MetricValue, Row, evaluate, results_table, write_results
 from asdf.metrics.validation import ChosenMetric
 from asdf.networks.attached import Extra
 from asdf.recipe.run import Run

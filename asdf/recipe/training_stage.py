@@ -12,18 +12,16 @@ import numpy as np
 from torch import nn
 
 from asdf.data.batches import find_mixup
-from asdf.data.clip_frames import ClipFrames
-from asdf.data.datasets import References, TrainingClips
+from asdf.data.datasets import ClipFrames, References, TrainingClips
 from asdf.data.feature_cache import FeatureCache, FeaturePass, identity_of
-from asdf.data.length_groups import describe_groups, find_groups
 from asdf.data.loaders import BatchLoader
-from asdf.data.sampler_orders import build_sampler, describe_copies
+from asdf.data.sampler_orders import build_sampler, describe_copies, describe_groups, find_groups
 from asdf.data.training_plan import minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import SSLDetector, frame_hop, summary
 from asdf.networks.build import channels_of, front_end_summary
-from asdf.networks.output_check import check_outputs
+from asdf.networks.interface import check_outputs
 from asdf.networks.split import feature_identity
 from asdf.recipe.run import Run
 from asdf.recipe.scoring_stage import score_validation_sets

@@ -14,9 +14,8 @@ from typing import Any, Literal
 from asdf.metrics.results import FEW, Condition
 from asdf.metrics.summary import Summary
 from asdf.report.gathering import Gathered
-from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import HEAT_STEPS, Cell, as_page, count_cell
-from asdf.tables.table import RATE, Columns, Table, Value, each, rate
+from asdf.tables.table import RATE, Columns, Table, Value, each, labels_of, rate
 
 _LABEL = 18
 # A table of up to this many values fits next to the DET curves.

@@ -14,17 +14,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from asdf.metrics.costs import ASVSPOOF5
 from asdf.metrics.decisions import DECISION_METRICS, Decisions
-from asdf.metrics.metric_columns import METRICS, defined
+from asdf.metrics.detection import ASVSPOOF5
 from asdf.metrics.results import Condition
-from asdf.metrics.summary import Summary, Tandem
+from asdf.metrics.summary import METRICS, Summary, Tandem, defined
 from asdf.report.paper_tables import to_latex
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
 from asdf.tables.booktabs import as_latex
-from asdf.tables.labels import labels_of
 from asdf.tables.plain_text import as_csv, as_json, bounds_records
-from asdf.tables.table import Columns, Table, Value, counts, each
+from asdf.tables.table import Columns, Table, Value, counts, each, labels_of
 from asdf.tasks.studies.configurations import Configuration, group_runs, recorded_seed
 from asdf.tasks.studies.over_seeds import spread_of
 from asdf.tasks.studies.seed_results import (

@@ -31,7 +31,7 @@ from asdf.report.task_results import TaskResults, has_sources_alone
 from asdf.runs.evaluations import best_network, describe_stale
 from asdf.runs.layout import Layout, runs_inside
 from asdf.scoring.whose_scores import replaced_network
-from asdf.tables.labels import labels_of
+from asdf.tables.table import labels_of
 from asdf.tasks.studies.configurations import Measured, ReportFinding
 from asdf.tasks.studies.generalisation import Generalisation, measure_generalisation
 from asdf.tasks.studies.left_out import LeftOutSystem, evaluates_left_out, measure_left_out

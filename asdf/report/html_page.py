@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from asdf.metrics.costs import ASVSPOOF5
+from asdf.metrics.detection import ASVSPOOF5
 from asdf.report import result_tables
 from asdf.report.conditions import heat_maps
 from asdf.report.courses import as_json, page_data
@@ -34,9 +34,9 @@ from asdf.report.run_records import (
     when_and_how,
 )
 from asdf.report.task_results import localisation_tables, source_sections
-from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import PageTable
 from asdf.tables.panels import Line, Panel
+from asdf.tables.table import labels_of
 from asdf.tasks.studies.generalisation import generalisation_table
 from asdf.tasks.studies.left_out import left_out_tables
 from asdf.tasks.studies.seed_results import seed_results_table, seed_sentences, seeds_table

@@ -18,8 +18,8 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.llr_maps import LN10
-from asdf.metrics.llr_quality import (
+from asdf.metrics.llr_maps import (
+    LN10,
     EmpiricalCrossEntropy,
     ReliabilityBin,
     Tippett,

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from asdf.metrics.costs import ASVSPOOF5
+from asdf.metrics.detection import ASVSPOOF5
 from asdf.metrics.intervals import Interval
-from asdf.metrics.metric_columns import METRICS, intervals_of, metric_columns
-from asdf.metrics.summary import Summary
+from asdf.metrics.summary import METRICS, Summary, intervals_of, metric_columns
 from asdf.report.conditions import columns_of, eer_columns, macro_f1_columns, value_heading
 from asdf.report.gathering import Gathered
 from asdf.report.result_tables import set_column, system_columns
 from asdf.report.task_results import Result, TaskResult, sets_of
 from asdf.tables.booktabs import PACKAGES, as_latex, bracketed
-from asdf.tables.labels import labels_of
 from asdf.tables.plain_text import BEST, as_lines, as_text
-from asdf.tables.table import RATE, Columns, Table, Value, counts, each, rate, texts
+from asdf.tables.table import RATE, Columns, Table, Value, counts, each, labels_of, rate, texts
 from asdf.tasks.localisation.located_measures import located_columns
 from asdf.tasks.studies.generalisation import generalisation_to_latex
 from asdf.tasks.studies.left_out import left_out_latex

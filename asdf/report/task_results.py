@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from asdf.runs.layout import NetworkName
-from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import ABSENT, PageTable, as_page
-from asdf.tables.table import Column, Columns, Table, Value, counts, each, texts
+from asdf.tables.table import Column, Columns, Table, Value, counts, each, labels_of, texts
 from asdf.tasks.localisation.located_measures import (
     POINT_EER,
     LocatedResult,

@@ -39,7 +39,7 @@ from asdf.distributed.arithmetic import (
     computes_bfloat16,
     multiplies_bfloat16,
 )
-from asdf.distributed.cores import usable_cores
+from asdf.distributed.devices import usable_cores
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.ports import load, provided

@@ -36,8 +36,7 @@ from asdf.scoring.recordings import Recording, as_recording, as_waveform, check_
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.speakers import SpeakerScored, conclude_speaker, find_speakers, speaker_recordings
 from asdf.scoring.stream import Stream
-from asdf.scoring.whole_recording import Summary, as_result
-from asdf.scoring.windows import count_windows, cut_windows, in_samples
+from asdf.scoring.whole_recording import Summary, as_result, count_windows, cut_windows, in_samples
 from asdf.segments import Speaker
 from asdf.settings.sections import Audio
 from asdf.shipped import SMALL

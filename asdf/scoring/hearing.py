@@ -26,15 +26,18 @@ from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.scorer import Outcome, WaveformScorer
 from asdf.scoring.whole_recording import (
+    Cut,
     Sound,
     Summary,
     Trial,
     Window,
     as_result,
+    count_windows,
+    cut_windows,
+    in_samples,
     name_result,
     tally_windows,
 )
-from asdf.scoring.windows import Cut, count_windows, cut_windows, in_samples
 from asdf.settings.sections import Audio, SpeechActivity
 from asdf.text import printable
 

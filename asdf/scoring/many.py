@@ -25,8 +25,7 @@ from asdf.scoring.hearing import Hearing, Piece
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
 from asdf.scoring.scorer import Outcome
-from asdf.scoring.whole_recording import Window, as_result
-from asdf.scoring.windows import Cut
+from asdf.scoring.whole_recording import Cut, Window, as_result
 
 # Decoders release the GIL, so threads work as well as processes and need no copies.
 _READERS = 4

@@ -26,7 +26,7 @@ from asdf.checkpoint.fused_file import (
     locate_network,
     read_fused_file,
 )
-from asdf.distributed.cores import keep_freed_memory
+from asdf.distributed.devices import keep_freed_memory
 from asdf.distributed.gpus import gpu_memory
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import DEMO_PREFIX

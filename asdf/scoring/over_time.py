@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from asdf.audio.reading import read_blocks
 from asdf.audio.speech import needs_whole_recording
-from asdf.audio.streaming import read_blocks
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.distributed.gpus import fetch_later
 from asdf.errors import UsageError

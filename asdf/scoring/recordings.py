@@ -19,7 +19,7 @@ import numpy as np
 
 from asdf.audio import read_audio
 from asdf.audio.channels import Comparison, compare_samples
-from asdf.audio.reading import check_channel, choose_channels, find_fault
+from asdf.audio.reading import check_channel, choose_channels, find_fault, read_blocks
 from asdf.audio.recording_sources import Limits, Source, difference_of
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import (
@@ -31,7 +31,6 @@ from asdf.audio.speech import (
     read_beginning,
     read_speech,
 )
-from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
 from asdf.places import Part, file_size, near_name, part_path, split_part
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity

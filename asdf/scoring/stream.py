@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 
 from asdf.audio.channels import Comparison
-from asdf.audio.streaming import StreamResampler
+from asdf.audio.reading import StreamResampler
 from asdf.errors import UsageError
 from asdf.scoring.columns import UNDECIDED
 from asdf.scoring.hearing import Hearing
 from asdf.scoring.parts import PartFinder
 from asdf.scoring.recordings import as_chunk
 from asdf.scoring.scored import Known, Score, WindowScore
-from asdf.scoring.whole_recording import Tally, Window
-from asdf.scoring.windows import Cut, WindowCutter
+from asdf.scoring.whole_recording import Cut, Tally, Window, WindowCutter
 
 
 class Stream:

@@ -19,11 +19,11 @@ from asdf.audio import cut_to_speech
 from asdf.audio.recording_sources import is_silent
 from asdf.audio.speech import repeat_to
 from asdf.checkpoint.network_file import NetworkFile
-from asdf.checkpoint.safetensors_network import MODEL_TYPE
+from asdf.checkpoint.network_reading import MODEL_TYPE
 from asdf.interchange import read_detector
 from asdf.metrics.calibration import read_calibration
 from asdf.scoring.scorer import scored_length_of
-from asdf.scoring.windows import cut_windows
+from asdf.scoring.whole_recording import cut_windows
 
 # Between equal logits a pipeline would choose by their order, but a threshold belongs to bona fide.
 _MARGIN = 1e-6

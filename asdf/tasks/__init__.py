@@ -11,14 +11,14 @@ from asdf.doors import open_door
 
 if TYPE_CHECKING:
     from asdf.networks.attached import Head as Head
+    from asdf.training.losses.loss import Term as Term
     from asdf.training.task import ScoredSet as ScoredSet
     from asdf.training.task import Task as Task
-    from asdf.training.terms import Term as Term
 
 _, __getattr__ = open_door(
     __name__,
     Head="asdf.networks.attached",
     ScoredSet="asdf.training.task",
     Task="asdf.training.task",
-    Term="asdf.training.terms",
+    Term="asdf.training.losses.loss",
 )

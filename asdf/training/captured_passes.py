@@ -32,9 +32,8 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.gradients import Precision
 from asdf.training.losses import Targets, TermTargets
-from asdf.training.objective import Objective
+from asdf.training.objective import Objective, inputs_in_training
 from asdf.training.passes import Passes, compile_network, exchange_gradients
-from asdf.training.step_checks import inputs_in_training
 
 # These steps create what a capture needs: library handles, the loss scale, the optimiser's moments.
 EAGER_STEPS = 3

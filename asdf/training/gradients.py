@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.distributed.arithmetic import NO_BFLOAT16, computes_bfloat16
 from asdf.errors import AsdfError
-from asdf.networks.autocast import norms_shortened
+from asdf.networks.casting import norms_shortened
 
 # Compute capabilities of NVIDIA GPUs with tensor cores for bf16, and for fp16.
 _BF16_NEEDS = (8, 0)

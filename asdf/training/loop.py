@@ -22,9 +22,8 @@ from tqdm import tqdm
 
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
-from asdf.data.length_groups import LengthGroups
 from asdf.data.loaders import BatchLoader
-from asdf.data.sampler_orders import Orders
+from asdf.data.sampler_orders import LengthGroups, Orders
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import Window
 from asdf.distributed.stopping import Stopped, StopRequest

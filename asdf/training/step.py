@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
-from asdf.data.clip_frames import ClipFrames
+from asdf.data.datasets import ClipFrames
 from asdf.data.training_plan import Window
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.world import World
@@ -41,17 +41,18 @@ from asdf.training.gradients import (
 )
 from asdf.training.losses import Loss
 from asdf.training.losses.loss_building import build_loss
-from asdf.training.objective import Objective, TargetSource
-from asdf.training.optimisers import build_optimiser, load_optimiser_state
-from asdf.training.passes import check_compilable
-from asdf.training.profile import COMMUNICATION, OPTIMISER, StepClock
-from asdf.training.schedules import find_schedule, set_learning_rate
-from asdf.training.step_checks import (
+from asdf.training.objective import (
+    Objective,
+    TargetSource,
     check_clip_size,
     check_inputs,
     check_needs,
     step_memory_errors_as_messages,
 )
+from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from asdf.training.passes import check_compilable
+from asdf.training.profile import COMMUNICATION, OPTIMISER, StepClock, find_cost
+from asdf.training.schedules import find_schedule, set_learning_rate
 from asdf.training.steps.step_window import StepWindow
 from asdf.training.steps.training_step import (
     Plain,
@@ -64,7 +65,6 @@ from asdf.training.steps.training_step import (
 from asdf.training.steps.window_minibatches import StepParts
 from asdf.training.task import find_tasks
 from asdf.training.training_progress import Progress
-from asdf.training.utilisation import find_cost
 from asdf.trials.trial_list import UNLABELLED, TrialList
 
 _SHOWN = 8

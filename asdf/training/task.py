@@ -4,7 +4,7 @@ Invariant: the core trains, scores and stores for tasks without knowing any of t
 and those in `network.tasks` are found by class path, and used through the same methods.
 
 A task adds a head to the network (`asdf.networks.attached.Head`) and a term to the loss
-(`asdf.training.terms.Term`), and defines how the head's scores are written and reported.
+(`asdf.training.losses.loss.Term`), and defines how the head's scores are written and reported.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from asdf.data.clip_frames import ClipFrames
+from asdf.data.datasets import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.attached import EMBEDDING, Extra, Head, attach_head
-from asdf.networks.output_check import compute_on_noise, left_unchanged
+from asdf.networks.interface import compute_on_noise, left_unchanged
 from asdf.runs.files import atomic_write
 from asdf.runs.seeds import derived_seed
 from asdf.settings.class_path import UserErrors, find_class, is_ours
 from asdf.settings.sections import Sections
-from asdf.training.terms import Term
+from asdf.training.losses.loss import Term
 from asdf.trials.trial_list import TrialList
 
 SETTING = "network.tasks"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asdf.training.utilisation import peak_flops
+from asdf.training.profile import peak_flops
 
 __all__ = ["mfu", "peak_flops"]
 

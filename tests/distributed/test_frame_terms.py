@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from asdf.data.batches import Batch
-from asdf.data.clip_frames import ClipFrames
+from asdf.data.datasets import ClipFrames
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.networks.interface import Outputs

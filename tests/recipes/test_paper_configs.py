@@ -11,7 +11,7 @@ from operator import attrgetter
 import pytest
 import torch
 
-from asdf.metrics.costs import cllr
+from asdf.metrics.detection import cllr
 from asdf.settings import Settings
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import OPTIMIZERS, RawBoost, Sections

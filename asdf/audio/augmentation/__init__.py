@@ -4,7 +4,7 @@ It includes tempo, noise, rooms, codecs, and classes of the user's own.
 """
 
 from asdf.audio.augmentation.chain import Chain, open_chain
+from asdf.audio.augmentation.filtering import source_samples
 from asdf.audio.augmentation.part import Part
-from asdf.audio.augmentation.timing import source_samples
 
 __all__ = ["Chain", "Part", "open_chain", "source_samples"]

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from asdf.audio.augmentation.filtering import UNCHANGED, Speed, at_speed
 from asdf.audio.augmentation.part import Part, PartSettings
-from asdf.audio.augmentation.timing import UNCHANGED, Speed, at_speed
 from asdf.audio.speech import repeat_to
 from asdf.audio.user_classes import TRIAL, check_sendable, second_of_noise, unpickle_from
 from asdf.errors import AsdfError, UsageError

@@ -56,9 +56,8 @@ from asdf.recipe.declared_corpora import read_chosen
 from asdf.runs.files import atomic_write
 from asdf.runs.streams import show_error
 from asdf.text import aligned, lines_and_more
-from asdf.trials.lists import read_list
+from asdf.trials.lists import Tree, open_tree, read_list
 from asdf.trials.table import write_trials
-from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
 _GIGABYTE = 1_000_000_000

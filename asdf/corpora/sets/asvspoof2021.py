@@ -22,7 +22,7 @@ from asdf.corpora.known_corpus import (
 from asdf.corpora.protocols import choose_subset, read_from
 from asdf.errors import AsdfError
 from asdf.facts import PUBLISHED, Published
-from asdf.trials.trees import Tree
+from asdf.trials.lists import Tree
 from asdf.trials.trial_list import TrialList
 
 _EVAL_PACKAGE = "the eval package of ASVspoof 2021, README.md"

@@ -14,8 +14,16 @@ genuine.
 
 from __future__ import annotations
 
-from asdf.corpora.known_corpus import ANTI_DEEPFAKE, KnownCorpus, Origin, SubsetFiles, Taken
-from asdf.corpora.label_lists import Format, Lists, Row
+from asdf.corpora.known_corpus import (
+    ANTI_DEEPFAKE,
+    Format,
+    KnownCorpus,
+    Lists,
+    Origin,
+    Row,
+    SubsetFiles,
+    Taken,
+)
 from asdf.facts import Published
 
 _CODECFAKE_TESTS = (*(f"C{number}" for number in range(1, 8)), "A1", "A2", "A3")

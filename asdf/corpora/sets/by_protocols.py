@@ -26,7 +26,7 @@ from asdf.corpora.known_corpus import (
 )
 from asdf.corpora.protocols import read_from
 from asdf.facts import PUBLISHED, Published
-from asdf.trials.trees import Tree
+from asdf.trials.lists import Tree
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import csv
 
-from asdf.corpora.known_corpus import KnownCorpus, Reading, SubsetFiles, find_labels
-from asdf.corpora.label_lists import Format, Lists
+from asdf.corpora.known_corpus import Format, KnownCorpus, Lists, Reading, SubsetFiles, find_labels
 from asdf.errors import AsdfError
+from asdf.trials.lists import Tree
 from asdf.trials.table import TrialCollector
-from asdf.trials.trees import Tree
 
 _AT_ADD_SUBSETS = ("train", "dev", "eval")
 

@@ -16,7 +16,7 @@ from asdf.corpora.known_corpus import (
 )
 from asdf.errors import AsdfError
 from asdf.facts import Published
-from asdf.trials.trees import Tree
+from asdf.trials.lists import Tree
 from asdf.trials.trial_list import TrialList
 
 SUBSETS = ("training", "validation", "testing")

@@ -35,8 +35,8 @@ from asdf.corpora.known_corpus import (
     recordings,
 )
 from asdf.errors import AsdfError
+from asdf.trials.lists import Tree
 from asdf.trials.table import TrialCollector
-from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
 # Names of columns in meta.csv, and the names used here; transcripts and durations are left out.

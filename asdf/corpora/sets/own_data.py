@@ -20,9 +20,8 @@ from asdf.corpora.known_corpus import KnownCorpus, Reading, is_there, join_name,
 from asdf.errors import AsdfError
 from asdf.text import quoted_and_more
 from asdf.trials.label_words import label_of, plain_word, words_in
-from asdf.trials.lists import read_list
+from asdf.trials.lists import Tree, read_list
 from asdf.trials.table import TrialCollector
-from asdf.trials.trees import Tree
 from asdf.trials.trial_list import TrialList
 
 SPLITS = {

@@ -40,7 +40,7 @@ from asdf.segments import (
     parse_text,
     read_label_arrays,
 )
-from asdf.trials.trees import Tree
+from asdf.trials.lists import Tree
 from asdf.trials.trial_list import TrialList
 
 Columns = dict[str, list[str]]

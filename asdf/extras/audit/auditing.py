@@ -30,8 +30,15 @@ from asdf.extras.audit.detectors import (
     score_feature,
     separate,
 )
-from asdf.extras.audit.features import ALL_TOGETHER, FEATURES, NOT_FEATURES, Feature, column_feature
-from asdf.extras.audit.measuring import Measured, same_recordings
+from asdf.extras.audit.measuring import (
+    ALL_TOGETHER,
+    FEATURES,
+    NOT_FEATURES,
+    Feature,
+    Measured,
+    column_feature,
+    same_recordings,
+)
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.intervals import holm
 from asdf.tables.table import each

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asdf.extras.audit.auditing import Audit, Result
-from asdf.extras.audit.features import column_feature
+from asdf.extras.audit.measuring import column_feature
 from asdf.extras.audit.rebalancing import Rebalanced
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
 from asdf.tables.page_cells import as_page

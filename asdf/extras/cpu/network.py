@@ -22,20 +22,25 @@ from torchaudio.models.wav2vec2.components import (
     SelfAttention,
 )
 
-from asdf.extras.cpu.packed_graphs import pack_attention, pack_graph
 from asdf.extras.cpu.packed_wav2vec2 import (
     PackedPositions,
     pack_feed_forward,
     pack_self_attention,
     pack_stem,
 )
-from asdf.extras.cpu.packed_weights import is_available, pack_linear, packs_bfloat16
+from asdf.extras.cpu.packed_weights import (
+    is_available,
+    pack_attention,
+    pack_graph,
+    pack_linear,
+    packs_bfloat16,
+)
 from asdf.extras.cpu.raw_aasist import PackedMagnitudePool, pack_encoder, pack_filters
 from asdf.networks.aasist import MagnitudePool
-from asdf.networks.autocast import weights_cast_apart
 from asdf.networks.back_ends.graph_attention import GraphAttention, HeterogeneousGraphAttention
 from asdf.networks.back_ends.graph_back_end import ResidualEncoder
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
+from asdf.networks.casting import weights_cast_apart
 from asdf.networks.filters import SincFilters
 from asdf.networks.functions import LearningSELU, LearningTanh, PackedSelu, PackedTanh, is_plain
 

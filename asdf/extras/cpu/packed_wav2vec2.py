@@ -33,7 +33,7 @@ from torchaudio.models.wav2vec2.components import (
 )
 
 from asdf.extras.cpu.packed_weights import LinearWeight, is_large
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 
 # Length of a segment of positions, in kernels. Shorter segments overlap more, longer ones exceed a
 # recording of 4 s.

@@ -110,8 +110,8 @@ def main(arguments: list[str]) -> int:
         raise UsageError("give one or more networks and a list of recordings: NETWORK... LIST.")
     if args.output is None:
         raise UsageError("the output folder is missing. Give it with --output FOLDER.")
-    from asdf.extras.robustness.conditions import choose_conditions, parse_grades
     from asdf.extras.robustness.degradations import Material
+    from asdf.extras.robustness.making import choose_conditions, parse_grades
     from asdf.extras.robustness.running import Plan, run_study
     from asdf.extras.robustness.showing import study_files
 

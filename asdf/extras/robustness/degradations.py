@@ -26,8 +26,7 @@ from numpy.random import Generator
 from asdf.arrays import Floats
 from asdf.audio.augmentation.acoustics import mix, read_response, reverberate
 from asdf.audio.augmentation.codecs import CODECS, check_codecs, transcode
-from asdf.audio.augmentation.filtering import limit_bandwidth
-from asdf.audio.augmentation.timing import at_speed
+from asdf.audio.augmentation.filtering import at_speed, limit_bandwidth
 from asdf.audio.draws import draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.sample_rates import resample

@@ -3,6 +3,16 @@
 Invariant: an existing score file is of these copies and this detector, or is written again, so a
 stopped study resumes. A trial that fails under one condition is left out of all of them, and listed
 with the reason, which is stored next to the scores.
+
+Effects of degradations on detectors: metrics at a fixed threshold, and paired differences.
+
+Invariant: all conditions of a detector have the same trials, with the same draws in every
+bootstrap, so that differences are measured on the same recordings. Nothing is fitted to degraded
+speech: threshold and LLR map are the network's, or learnt from clean speech.
+
+EER, minDCF, their intervals and tests are those of `asdf.metrics.bootstrap`, miss and false alarm
+rates those of `asdf.metrics.decisions`. Cllr and differences of rates are means over trials of a
+class; their replicates are weighted means on the draws of the same bootstrap.
 """
 
 from __future__ import annotations
@@ -11,25 +21,29 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from asdf.arrays import Floats
 from asdf.errors import AsdfError
-from asdf.extras.robustness.conditions import CLEAN, Condition
 from asdf.extras.robustness.degradations import Material
-from asdf.extras.robustness.making import Maker
-from asdf.extras.robustness.measuring import (
-    Compared,
-    Drawing,
-    Judging,
-    Measured,
-    compare_networks,
-    judging_of,
-    measure_network,
+from asdf.extras.robustness.making import CLEAN, Condition, Maker
+from asdf.metrics.bootstrap import (
+    Interval,
+    confidence_intervals,
+    difference_interval,
+    paired_test,
+    speaker_draws,
+    speakers_of_fewer_class,
+    trial_draws,
 )
+from asdf.metrics.calibration import Calibration, calibrate, eer_threshold
+from asdf.metrics.decisions import Threshold, decide
+from asdf.metrics.intervals import holm
 from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
 from asdf.runs.log import track
@@ -40,6 +54,267 @@ from asdf.trials.trial_list import TrialList
 
 if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
+
+METRICS = ("eer", "min_dcf", "cllr", "miss", "false_alarm")
+"""The metrics of a condition; rates are fractions."""
+
+_CORRECTED = ("eer", "min_dcf")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Parameters of the bootstrap.
+
+    Attributes:
+        speakers: Speaker of each trial; None if unknown, and trials are drawn.
+    """
+
+    replicates: int = 1000
+    speakers: Sequence[str] | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Judging:
+    """The decision rule of a detector for all conditions.
+
+    Attributes:
+        threshold: Lowest score of a recording that is called bona fide.
+        source: Source of the threshold, in words.
+        calibration: Map of scores to likelihood ratios, learnt from clean speech; None if scores
+            are likelihood ratios already, or no map can be learnt.
+        has_llrs: Whether there are likelihood ratios.
+        bounds: Lowest and highest likelihood ratio that the detector's calibration supports, by
+            which scores are limited as claims, but not as decisions; None without.
+    """
+
+    threshold: float
+    source: str
+    calibration: Calibration | None
+    has_llrs: bool
+    bounds: tuple[float, float] | None = None
+
+    def llrs(self, scores: Scores) -> Floats:
+        """Return the natural-log likelihood ratios of scores."""
+        if self.calibration is not None:
+            return self.calibration.llr(scores.scores)
+        return scores.scores if self.bounds is None else scores.scores.clip(*self.bounds)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The results of a detector under a condition.
+
+    Attributes:
+        values: Metrics with their intervals, without Cllr if there are no likelihood ratios.
+        changes: Differences to clean speech on the same trials; empty for clean speech.
+        p_values: Corrected p-values of the changes of EER and minDCF, over all conditions of the
+            detector (Holm).
+    """
+
+    network: str
+    condition: str
+    values: Mapping[str, Interval]
+    changes: Mapping[str, Interval]
+    p_values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two detectors under a condition.
+
+    Attributes:
+        changes: Differences second - first, of EER and minDCF.
+        p_values: Corrected p-values, over all pairs and conditions (Holm).
+    """
+
+    first: str
+    second: str
+    condition: str
+    changes: Mapping[str, Interval]
+    p_values: Mapping[str, float]
+
+
+Row = TypeVar("Row", Measured, Compared)
+
+
+def judging_of(
+    clean: Scores, threshold: float | None, *, calibration: Calibration | None
+) -> Judging:
+    """Return the decision rule of a detector with these scores on clean speech.
+
+    Args:
+        threshold: Threshold of the detector itself; None: that of equal error rates on clean
+            speech.
+        calibration: Calibration of the detector, whose scores are likelihood ratios before they
+            are limited; None if they are not likelihood ratios.
+    """
+    source = "the network's"
+    if threshold is None:
+        threshold = eer_threshold(clean.bona_fide, clean.spoof)
+        source = "that of equal error rates on clean speech"
+    if calibration is not None:
+        low, high = calibration.lowest_llr, calibration.highest_llr
+        bounds = None if low is None or high is None else (low, high)
+        return Judging(threshold, source, None, has_llrs=True, bounds=bounds)
+    try:
+        learnt = calibrate(clean.bona_fide, clean.spoof)
+    except AsdfError:
+        # Scores that do not increase with bona fide have no likelihood ratios.
+        return Judging(threshold, source, None, has_llrs=False)
+    return Judging(threshold, source, learnt, has_llrs=True)
+
+
+def measure_network(
+    network: str, scores: Mapping[str, Scores], judging: Judging, drawing: Drawing
+) -> list[Measured]:
+    """Measure a detector under all conditions.
+
+    Args:
+        scores: Scores by condition, including 'clean', of the same trials in the same order.
+    """
+    clean = scores[CLEAN]
+    clean_means = _Means.of(clean, judging, drawing)
+    measured = []
+    for condition, degraded in scores.items():
+        means = _Means.of(degraded, judging, drawing)
+        values = _values(degraded, judging, drawing)
+        if judging.has_llrs:
+            values["cllr"] = means.cllr()
+        changes: dict[str, Interval] = {}
+        if condition != CLEAN:
+            changes = _tested(clean, degraded, drawing) | means.differences(clean_means)
+        measured.append(Measured(network, condition, values, changes, {}))
+    return _corrected(measured)
+
+
+def compare_networks(
+    scores: Mapping[str, Mapping[str, Scores]], drawing: Drawing
+) -> list[Compared]:
+    """Compare each pair of detectors under each condition.
+
+    Args:
+        scores: Scores by network and condition.
+    """
+    compared = []
+    for first, second in combinations(scores, 2):
+        for condition, of_first in scores[first].items():
+            tested = _tested(of_first, scores[second][condition], drawing)
+            compared.append(Compared(first, second, condition, tested, {}))
+    return _corrected(compared)
+
+
+def _tested(first: Scores, second: Scores, drawing: Drawing) -> dict[str, Interval]:
+    tested = paired_test(
+        first, second, speakers=drawing.speakers, replicates=drawing.replicates, seed=drawing.seed
+    )
+    return {"eer": tested.eer, "min_dcf": tested.min_dcf}
+
+
+def _corrected(rows: Sequence[Row]) -> list[Row]:
+    """Return rows with p-values: all are one family, each one more chance of a low p-value."""
+    of_metrics = {}
+    for metric in _CORRECTED:
+        raw = [row.changes[metric].p_value for row in rows if row.changes]
+        of_metrics[metric] = iter(holm([p_value for p_value in raw if p_value is not None]))
+    corrected = []
+    for row in rows:
+        metrics = of_metrics if row.changes else {}
+        p_values = {metric: next(adjusted) for metric, adjusted in metrics.items()}
+        corrected.append(replace(row, p_values=p_values))
+    return corrected
+
+
+def _values(scores: Scores, judging: Judging, drawing: Drawing) -> dict[str, Interval]:
+    """Return EER, minDCF, and the error rates at the threshold."""
+    drawn = confidence_intervals(
+        scores, speakers=drawing.speakers, replicates=drawing.replicates, seed=drawing.seed
+    )
+    values = {"eer": drawn.eer, "min_dcf": drawn.min_dcf}
+    decisions = decide(
+        scores,
+        Threshold(judging.threshold, judging.source),
+        speakers=drawing.speakers or (),
+        replicates=drawing.replicates,
+        seed=drawing.seed,
+    )
+    # Over speakers where they are known, like those of the other metrics.
+    intervals = decisions.speaker_intervals or decisions.intervals
+    for name, recall in (("miss", "recall_bona_fide"), ("false_alarm", "recall_spoof")):
+        known = intervals[recall]
+        # The complement of a rate has its bounds the other way round.
+        values[name] = replace(known, value=1 - known.value, low=1 - known.high, high=1 - known.low)
+    return values
+
+
+@dataclass(frozen=True)
+class _Means:
+    """Means over the trials of a class: of LLR costs, and of errors.
+
+    Attributes:
+        measured: Means on the trials themselves, (2 quantities, 2 classes); bona fide first.
+        drawn: Means on the replicates, (2 quantities, 2 classes, replicates).
+        groups: Number of drawn speakers; None if trials were drawn.
+    """
+
+    measured: Floats
+    drawn: Floats
+    groups: int | None
+    has_llrs: bool
+
+    @classmethod
+    def of(cls, scores: Scores, judging: Judging, drawing: Drawing) -> _Means:
+        """Compute the means of scores and draw replicates."""
+        is_bona_fide = scores.labels == 1
+        llrs = judging.llrs(scores)
+        # log2(1 + exp(x)) without overflow for large LLRs.
+        costs = np.logaddexp(0, np.where(is_bona_fide, -llrs, llrs)) / np.log(2)
+        errors = (scores.scores >= judging.threshold) != is_bona_fide
+        # (2 quantities, trials)
+        values = np.stack([costs, errors.astype(np.float64)])
+        of_classes = (values[:, is_bona_fide], values[:, ~is_bona_fide])
+        # The same seed for each condition: equal draws make the differences paired.
+        rng = np.random.default_rng(drawing.seed)
+        groups = None
+        if drawing.speakers is None:
+            draws = trial_draws(scores.labels, drawing.replicates, rng)
+        else:
+            draws = speaker_draws(scores.labels, drawing.speakers, drawing.replicates, rng)
+            groups = speakers_of_fewer_class(scores.labels, drawing.speakers)
+        drawn = []
+        for weights in draws:
+            of_draw = []
+            for part, times in zip(of_classes, (weights.bona_fide, weights.spoof), strict=True):
+                # With speakers, the number of trials differs from draw to draw.
+                of_draw.append(part @ times / times.sum())
+            drawn.append(np.stack(of_draw, axis=1))  # (2 quantities, 2 classes)
+        measured = np.stack([part.mean(axis=1) for part in of_classes], axis=1)
+        return cls(measured, np.stack(drawn, axis=2), groups, judging.has_llrs)
+
+    def cllr(self) -> Interval:
+        """Return the Cllr in bits with its interval."""
+        zero = np.zeros_like(self.drawn[0, 0])
+        # A difference to zero, so that this interval is computed like those of changes.
+        value = np.array([0.0, self.measured[0].mean()])
+        drawn = np.stack([zero, self.drawn[0].mean(axis=0)])
+        interval = difference_interval(value, drawn, groups=self.groups)
+        # No Cllr is negative, and a test against zero would say nothing.
+        return replace(interval, low=max(0.0, interval.low), p_value=None, groups=self.groups)
+
+    def differences(self, clean: _Means) -> dict[str, Interval]:
+        """Return the differences to clean speech of Cllr, miss and false alarm rate."""
+        both = (clean, self)
+        pairs: dict[str, list[tuple[float, Floats]]] = {}
+        for metric, of in (("miss", 0), ("false_alarm", 1)):
+            pairs[metric] = [(means.measured[1, of], means.drawn[1, of]) for means in both]
+        if self.has_llrs:
+            costs = [(means.measured[0].mean(), means.drawn[0].mean(axis=0)) for means in both]
+            pairs["cllr"] = costs
+        differences = {}
+        for metric, known in pairs.items():
+            measured, drawn = map(np.stack, zip(*known, strict=True))
+            differences[metric] = difference_interval(measured, drawn, groups=self.groups)
+        return differences
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from asdf.extras.robustness.conditions import CLEAN, Condition
-from asdf.extras.robustness.measuring import METRICS, Compared, Measured
-from asdf.extras.robustness.running import Study
+from asdf.extras.robustness.making import CLEAN, Condition
+from asdf.extras.robustness.running import METRICS, Compared, Measured, Study
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
 from asdf.tables.booktabs import PACKAGES, as_latex

@@ -23,8 +23,7 @@ import numpy as np
 
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.service.counts import Counts
-from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, for_clients
+from asdf.extras.service.limits import GONE, Counts, Refusal, ServiceLimits, for_clients
 from asdf.extras.service.passes import SharedPasses
 from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload, recording_of
 from asdf.scoring.detector import Detector
@@ -34,7 +33,7 @@ from asdf.scoring.hearing import Pieces
 from asdf.scoring.recordings import as_recording, heard_again
 from asdf.scoring.scored import Scored
 from asdf.scoring.speakers import choose_speakers, conclude_speaker, speaker_recordings
-from asdf.scoring.windows import count_windows, in_samples
+from asdf.scoring.whole_recording import count_windows, in_samples
 from asdf.segments import Speaker, parse_speakers
 from asdf.trials.text_lines import lines_of
 

@@ -19,8 +19,8 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
+from asdf.audio.reading import read_blocks
 from asdf.audio.recording_sources import Limits, Source
-from asdf.audio.streaming import read_blocks
 from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, other_ways
 from asdf.scoring.recordings import FileRecording
 from asdf.settings.sections import Audio

@@ -50,7 +50,7 @@ from asdf.interchange.commands.export_network import check_new
 if TYPE_CHECKING:
     from torch import nn
 
-    from asdf.extras.zoo.layouts.hub.classifier_reading import Recognised
+    from asdf.extras.zoo.layouts.hub.classifier_folder import Recognised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,7 @@ def _quote_architecture(word: str) -> str:
 
 
 def _report(read: Recognised, network: nn.Module, out: Path) -> str:
-    from asdf.checkpoint.fitting import by_module, first_names
+    from asdf.checkpoint.base_weights import by_module, first_names
     from asdf.networks.build import summary
 
     mapped = len(read.state) - len(read.filled)

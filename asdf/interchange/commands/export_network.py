@@ -213,7 +213,7 @@ def _write_graph(args: ExportOptions, out: Path, network: nn.Module, file: Netwo
 def _write_safetensors(
     args: ExportOptions, out: Path, network: nn.Module, file: NetworkFile
 ) -> str:
-    from asdf.checkpoint.safetensors_network import write_safetensors_network
+    from asdf.checkpoint.network_reading import write_safetensors_network
 
     write_safetensors_network(out, file)
     return ""
@@ -245,7 +245,7 @@ network is the logistic function of the log-likelihood ratio less the threshold.
 def _write_folder(
     args: ExportOptions, out: Path, network: nn.Module, file: NetworkFile, address: str
 ) -> str:
-    from asdf.checkpoint.safetensors_network import write_hub_folder
+    from asdf.checkpoint.network_reading import write_hub_folder
     from asdf.interchange import (
         find_network,
         measured_eers,

@@ -17,37 +17,331 @@
 
 Each run has its own system folder, and its output goes to launch.log there. The same command
 resumes unfinished runs; with more values or seeds it adds the new runs.
+
+Invariant: page and table cover all runs of the launch or are not written, so that no table in a
+paper lacks a seed silently.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from asdf.commands.options import Command
+from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show
 from asdf.commands.score_options import split_at_dashes
+from asdf.distributed.devices import (
+    look_without_torch,
+    usable_cores,
+    usable_gpus,
+    visibility_variable,
+    visible_gpus,
+)
 from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
-from asdf.launcher import Job, PointOptions, Slots, Table, list_runs, plan_runs, run_queue, summary
-from asdf.launcher.commands.launch_jobs import (
-    SLURM_OVERRIDES,
-    LaunchOptions,
-    check_options,
-    check_outputs,
-    launcher_overrides,
-    make_jobs,
-    open_slots,
-    plain_job,
-    refuse_launchers_settings,
-    show_left_out,
-    submit,
-    write_results,
+from asdf.launcher import (
+    Job,
+    Plan,
+    PlannedRun,
+    PointOptions,
+    Slots,
+    Table,
+    check_script,
+    choose_gpus,
+    list_runs,
+    outcome_settings,
+    plan_runs,
+    queued_runs,
+    run_queue,
+    settings_digest,
+    submit_array,
+    summary,
 )
 from asdf.recipe.command_line import parse_command_line
+from asdf.report import command as report
+from asdf.report import gather, runs_in
+from asdf.tasks.studies.left_out import left_out_text
+from asdf.text import and_more
+
+# Settings of `computing` that the launcher determines for each run, with the option for each.
+_LAUNCHERS_SETTINGS = {
+    "gpu_ids": "--gpus",
+    "processes": "--processes-per-run",
+    "use_gpu": "--slots",
+}
+# A job's GPUs are counted from 0, whatever the config states for this machine.
+SLURM_OVERRIDES = ("computing.gpu_ids=None",)
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueOptions:
+    """One run per value."""
+
+    seeds: str | None = option("values of recipe.seed, e.g. 0-4 or 0,3,7-9", "LIST")
+    sweep: tuple[str, ...] = option(
+        "values of any setting; several --sweep form a grid of all combinations",
+        "section.name=A,B",
+        default=(),
+        repeated=True,
+    )
+    random: int | None = option("run only N random points of the grid", "N")
+    random_seed: int = option("seed for --random", "S", default=0)
+    folds: str | None = option(
+        "one run for each K values of a column of the training sets, such as attack:2; it leaves "
+        "out these values and a share of the speakers, and is scored on them",
+        "COLUMN:K",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """On a cluster."""
+
+    slurm: str | None = option(
+        "submit the runs as a job array, one task of this script per run; options after -- are "
+        "passed to sbatch",
+        "SCRIPT",
+    )
+    max_running: int | None = option("maximum number of tasks that run at a time", "N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions:
+    """Outputs when all runs are done."""
+
+    report: Path | None = option("write a report of all runs", "PAGE")
+    latex: Path | None = option("write a LaTeX table for a paper, configs by set", "OUT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions(ValueOptions, ClusterOptions, ResultOptions):
+    """Options of the command."""
+
+    recipe: str = argument("run.py of a recipe, e.g. recipes/wav2vec_aasist/run.py", "RUN.PY")
+    words: tuple[str, ...] = argument(
+        "run configs or patterns of their names, and overrides for all runs", "CONFIG"
+    )
+    gpus: str | None = option("GPUs to use, e.g. 0,1,2,3 (all visible ones)", "IDS", one_of="where")
+    slots: int | None = option("use the CPU, N runs at a time", "N", one_of="where")
+    processes_per_run: int | None = option("processes per run (as in its config)", "N")
+    dry_run: bool = flag("check everything and list the runs, without starting them")
+
+
+def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
+    """Refuse options of the other kind of launch, and a script that cannot be submitted.
+
+    Raises:
+        UsageError: an option does not fit; the message names it.
+    """
+    if args.slurm is None:
+        if sbatch_options or args.max_running is not None:
+            raise UsageError(
+                "--max-running and sbatch options after -- need --slurm. Give it too, or leave "
+                "them out."
+            )
+        return
+    if args.report is not None or args.latex is not None:
+        raise UsageError(
+            "--report and --latex need finished runs, but --slurm only submits runs. Write them "
+            "with 'python -m asdf report' when the array has finished."
+        )
+    here = {"gpus": args.gpus, "slots": args.slots, "processes-per-run": args.processes_per_run}
+    for name, value in here.items():
+        if value is not None:
+            raise UsageError(
+                f"--{name} cannot be used with --slurm: the job script determines the resources of "
+                "a task. Change them with sbatch options after --."
+            )
+    if args.max_running is not None and args.max_running < 1:
+        raise UsageError(f"--max-running {args.max_running}: give at least 1.")
+    check_script(Path(args.slurm), sbatch_options)
+
+
+def check_outputs(page: Path | None, table: Path | None) -> None:
+    """Refuse outputs that could not be written hours later.
+
+    Raises:
+        UsageError: an output is a folder, or both are the same file.
+    """
+    for name, path in (("--report", page), ("--latex", table)):
+        if path is not None and path.is_dir():
+            raise UsageError(f"{name} {path} is a folder. Give a file.")
+    if page is not None and table is not None and page.resolve() == table.resolve():
+        raise UsageError("--report and --latex are the same file. Give two different files.")
+
+
+def show_left_out(jobs: Sequence[Job]) -> None:
+    """Show the EERs on the left-out values of finished folds, if there are any."""
+    runs = runs_in(job.system for job in jobs if job.state == "done")
+    # Without intervals, whose bootstrap takes seconds per run.
+    text = left_out_text(gather(runs, replicates=0).left_out) if runs else ""
+    if text:
+        show(text)
+
+
+def write_results(jobs: Sequence[Job], page: Path | None, table: Path | None) -> bool:
+    """Write a page and a table of finished runs; log a message if some are unfinished.
+
+    Returns:
+        Whether the outputs were written.
+    """
+    unfinished = [job.label for job in jobs if job.state != "done"]
+    if unfinished:
+        show(f"no report yet: {len(unfinished)} of {len(jobs)} runs are unfinished")
+        return False
+    words = [str(job.system) for job in jobs]
+    if page is None:
+        assert table is not None  # the caller has one of the two
+        page = table.with_suffix(".html")
+    words += ["--output", str(page)]
+    if table is not None:
+        words += ["--latex", str(table)]
+    report.main(words)
+    return True
+
+
+def open_slots(gpus: str | None, count: int | None) -> Slots:
+    """Return the GPUs of this machine, or slots on its CPU.
+
+    Args:
+        gpus: Value of --gpus.
+        count: Value of --slots.
+
+    Raises:
+        UsageError: a GPU does not exist, or there is no slot.
+    """
+    visible = visible_gpus()
+    if count is not None and count < 1:
+        raise UsageError(f"--slots {count}: give at least 1.")
+    if count is None and (gpus is not None or visible):
+        # A scheduler may have given this job only some of the machine's GPUs.
+        shown = os.environ.get(visibility_variable(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return Slots(choose_gpus(gpus, visible, shown), are_gpus=True)
+    return Slots([str(number) for number in range(count or 1)], are_gpus=False)
+
+
+def refuse_launchers_settings(assignments: Iterable[str]) -> None:
+    """Refuse an override, or a sweep, of a setting that the launcher determines.
+
+    Raises:
+        UsageError: there is one; the message names the option for it.
+    """
+    named = {assignment.partition("=")[0].strip() for assignment in assignments}
+    for name, instead in _LAUNCHERS_SETTINGS.items():
+        if f"computing.{name}" in named:
+            raise UsageError(
+                f"computing.{name} is set by the launcher and cannot be changed here. Use "
+                f"{instead}."
+            )
+
+
+def launcher_overrides(slots: Slots, processes: int | None, cpu_is_meant: bool) -> list[str]:
+    """Return the overrides that the launcher adds to all runs.
+
+    Args:
+        cpu_is_meant: Whether slots on the CPU were requested; otherwise they are used for lack of a
+            GPU.
+    """
+    # A run sees only its own GPUs, counted from 0, which the numbers in its config would not match.
+    overrides = ["computing.gpu_ids=None"]
+    if cpu_is_meant and not slots.are_gpus:
+        overrides.append("computing.use_gpu=False")
+    if processes is not None:
+        overrides.append(f"computing.processes={processes}")
+    return overrides
+
+
+def make_jobs(
+    runs: Sequence[PlannedRun], recipe: Path, slots: Slots, processes: int | None
+) -> list[Job]:
+    """Return a job per run.
+
+    Raises:
+        UsageError: there is no GPU, or too few, for a run that needs them.
+    """
+    jobs = []
+    for run in runs:
+        computing = run.settings.computing
+        if not slots.are_gpus:
+            try:
+                usable_gpus(computing, look_without_torch())
+            except UsageError as error:
+                raise UsageError(
+                    f"config {run.name}: {error} To launch runs on the CPU, use --slots N."
+                ) from None
+        needed = slots.needed(computing.processes)
+        if needed > len(slots.names):
+            raise UsageError(
+                f"config {run.name} runs in {computing.processes} processes, but only "
+                f"{len(slots.names)} GPUs are available ({', '.join(slots.names)}). Give more with "
+                "--gpus, or use a smaller --processes-per-run."
+            )
+        overrides = list(run.overrides)
+        # Fixed now: a config that is edited before its run starts must not take more slots.
+        if processes is None:
+            overrides.append(f"computing.processes={computing.processes}")
+        if not slots.are_gpus and computing.threads is None:
+            # Runs that each start a thread for every core would slow each other down.
+            share = usable_cores() // (len(slots.names) * computing.processes)
+            overrides.append(f"computing.threads={max(1, share)}")
+        job = plain_job(run, recipe)
+        job.overrides = overrides
+        job.slots_needed = needed
+        jobs.append(job)
+    return jobs
+
+
+def plain_job(run: PlannedRun, recipe: Path) -> Job:
+    """Return the job of a run, independent of where it will run."""
+    job = Job(run.config, list(run.overrides), run.system, settings_digest(run.settings.plain()))
+    job.name = run.name
+    job.settings = outcome_settings(run.settings.plain())
+    job.modules = recipe.parent
+    return job
+
+
+def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequence[str]) -> int:
+    """Submit the runs that are neither done nor queued, or list all of them.
+
+    Raises:
+        AsdfError: Slurm refuses.
+    """
+    queued = queued_runs()
+    jobs: list[Job] = []
+    waiting = []
+    for run in plan.runs:
+        job = plain_job(run, recipe)
+        job.restore_state()
+        jobs.append(job)
+        if run.system in queued:
+            job.state = "waiting"
+            job.detail = f"in the queue as {queued[run.system]}"
+        elif job.state != "done":
+            waiting.append(run)
+    show(plan.describe())
+    if args.dry_run:
+        show(list_runs(jobs))
+        return 0
+    done = [job for job in jobs if job.state == "done"]
+    if done:
+        show(summary(done))
+    in_queue = [f"{job.label} {job.detail}" for job in jobs if job.state != "done" and job.detail]
+    if in_queue:
+        show(and_more(in_queue, _SHOWN))
+    if plan.folds is not None:
+        show_left_out(jobs)
+    if not waiting:
+        show("nothing to submit")
+        return 0
+    assert args.slurm is not None
+    show(submit_array(waiting, recipe, Path(args.slurm), args.max_running, sbatch_options))
+    return 0
+
 
 COMMAND = Command("launch", __doc__, LaunchOptions)
 

@@ -25,8 +25,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
+from asdf.networks.casting import in_full_precision
 from asdf.networks.functions import Size, at_most
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.sections import BackEnd as BackEndSettings

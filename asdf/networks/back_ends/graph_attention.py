@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 from asdf.networks.functions import LearningSELU, LearningTanh, at_least, learns_on_cpu, share
 
 INPUT_DROPOUT = 0.2

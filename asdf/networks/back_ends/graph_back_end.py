@@ -24,7 +24,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.autocast import in_full_precision, is_short_on_gpu, without_autocast
 from asdf.networks.back_ends.graph_attention import (
     GraphAttention,
     GraphPool,
@@ -39,7 +38,12 @@ from asdf.networks.back_ends.joined_branches import (
     pool,
 )
 from asdf.networks.back_ends.joined_gradients import Summary
-from asdf.networks.casting import weights_cast_together
+from asdf.networks.casting import (
+    in_full_precision,
+    is_short_on_gpu,
+    weights_cast_together,
+    without_autocast,
+)
 from asdf.networks.functions import (
     LearningSELU,
     is_on_cpu,

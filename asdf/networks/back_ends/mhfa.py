@@ -18,8 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd, TimedBackEnd
+from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.encoder_layers import weighted_sum
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections, softmax_over_frames

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd
+from asdf.networks.casting import in_full_precision
 from asdf.networks.interface import mean_over_frames
 from asdf.settings.sections import BackEnd as BackEndSettings
 

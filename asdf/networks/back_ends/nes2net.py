@@ -20,9 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
 from asdf.networks.back_ends.pooling import AttentiveStatistics
+from asdf.networks.casting import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.sections import BackEnd as BackEndSettings
 

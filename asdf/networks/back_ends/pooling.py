@@ -13,8 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
+from asdf.networks.casting import in_full_precision
 from asdf.networks.interface import softmax_over_frames
 from asdf.networks.ssl_detector import PairedDetector
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
+from asdf.networks.casting import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
 
 STEM = 16

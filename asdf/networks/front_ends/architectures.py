@@ -21,7 +21,7 @@ from torchaudio.models import Wav2Vec2Model, wav2vec2_model, wavlm_model
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.autocast import without_numbers
+from asdf.networks.casting import without_numbers
 from asdf.networks.front_ends.encoder_layers import add_bucket_table
 from asdf.text import did_you_mean
 

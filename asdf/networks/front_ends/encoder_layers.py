@@ -26,8 +26,7 @@ from torch.utils.checkpoint import checkpoint
 from torchaudio.models.wav2vec2.components import Transformer
 from torchaudio.models.wav2vec2.wavlm_attention import WavLMSelfAttention
 
-from asdf.networks.autocast import is_autocast_on, norms_are_short
-from asdf.networks.casting import weights_cast_together
+from asdf.networks.casting import is_autocast_on, norms_are_short, weights_cast_together
 from asdf.networks.front_ends.gpu_convolutions import encode_positions
 
 _GATE = ".gru_rel_pos_const"

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from asdf.errors import UsageError
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 from asdf.networks.front_ends.encoder_inputs import HOP
 from asdf.settings.class_path import describe_error
 from asdf.text import shorten

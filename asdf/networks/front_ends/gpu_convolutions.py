@@ -27,7 +27,7 @@ from torchaudio.models.wav2vec2.components import (
     FeatureExtractor,
 )
 
-from asdf.networks.autocast import is_short_on_gpu, without_autocast
+from asdf.networks.casting import is_short_on_gpu, without_autocast
 from asdf.networks.functions import is_plain
 
 # The inputs seen by all groups have 128 times the size; this many times are computed at once.

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 from asdf.networks.filters import (
     band_bins,
     cosine_transform,

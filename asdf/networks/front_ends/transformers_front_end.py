@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 from asdf.networks.front_ends.encoder_inputs import Waveforms, WhisperLogMel
 from asdf.networks.front_ends.encoder_layers import choose_dropped
 from asdf.networks.front_ends.encoder_outline import (

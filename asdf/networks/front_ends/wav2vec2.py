@@ -18,8 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from torchaudio.models import Wav2Vec2Model
 
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.autocast import norms_are_short
-from asdf.networks.casting import weights_cast_together
+from asdf.networks.casting import norms_are_short, weights_cast_together
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.encoder_layers import encoder_states, run_cast
 from asdf.networks.front_ends.front_end import FrontEnd

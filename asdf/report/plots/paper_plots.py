@@ -33,9 +33,9 @@ from asdf.report.effect_pictures import Effects, effect_panel, find_effects
 from asdf.report.gathering import Gathered, Measurement
 from asdf.report.llr_pictures import ece_panel, reliability_panel, tippett_panel
 from asdf.report.plots.figures import COLUMN_INCHES, draw_panels, new_figure, save_figure, styled
-from asdf.tables.labels import labels_of
 from asdf.tables.matrices import Matrix
 from asdf.tables.panels import Axis, Line, Panel
+from asdf.tables.table import labels_of
 from asdf.tasks.tracing.source_measures import SourceResult
 from asdf.tasks.tracing.source_tables import confusion_matrix
 from asdf.trials.how_scored import in_precision, role_words

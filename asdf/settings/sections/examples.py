@@ -87,11 +87,11 @@ class RawBoost(KnownNames):
 
 
 AUGMENTATIONS = {
-    "speed": "asdf.audio.augmentation.timing.Speed",
+    "speed": "asdf.audio.augmentation.filtering.Speed",
     "noise": "asdf.audio.augmentation.acoustics.Noise",
     "reverberation": "asdf.audio.augmentation.acoustics.Reverberation",
     "codec": "asdf.audio.augmentation.codecs.Coding",
-    "silence": "asdf.audio.augmentation.timing.TrimmedSilence",
+    "silence": "asdf.audio.augmentation.filtering.TrimmedSilence",
     "bandwidth": "asdf.audio.augmentation.filtering.Bandwidth",
     "frequency_mask": "asdf.audio.augmentation.filtering.FrequencyMask",
     "time_mask": "asdf.audio.augmentation.filtering.TimeMask",
@@ -188,10 +188,10 @@ class Augmentation(KnownNames):
 
 
 VOCODERS = {
-    "griffin_lim": "asdf.audio.vocoding.classical.GriffinLim",
-    "source_filter": "asdf.audio.vocoding.classical.SourceFilter",
-    "lpc": "asdf.audio.vocoding.classical.LinearPrediction",
-    "phase": "asdf.audio.vocoding.classical.PhaseReplacement",
+    "griffin_lim": "asdf.audio.vocoding.analysis.GriffinLim",
+    "source_filter": "asdf.audio.vocoding.analysis.SourceFilter",
+    "lpc": "asdf.audio.vocoding.analysis.LinearPrediction",
+    "phase": "asdf.audio.vocoding.analysis.PhaseReplacement",
 }
 
 

@@ -55,8 +55,8 @@ LOSSES = {
 
 
 CALLBACKS = {
-    "tensorboard": "asdf.training.trackers.TensorBoard",
-    "wandb": "asdf.training.trackers.WeightsAndBiases",
+    "tensorboard": "asdf.training.callbacks.TensorBoard",
+    "wandb": "asdf.training.callbacks.WeightsAndBiases",
 }
 
 

@@ -18,7 +18,7 @@ from asdf.arrays import Floats, Integers, Labels
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, paired_test
 from asdf.metrics.calibration import fit_llr
-from asdf.metrics.costs import cllr
+from asdf.metrics.detection import cllr
 from asdf.metrics.fusion import Fusion, fit_fusion
 from asdf.metrics.llr_maps import fit_map
 from asdf.metrics.results import Result, evaluate

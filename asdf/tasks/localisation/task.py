@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from asdf.data.clip_frames import ClipFrames
+from asdf.data.datasets import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.detection import eer
@@ -52,8 +52,8 @@ from asdf.tasks.localisation.located_measures import (
     located_text,
     pooled_stretches,
 )
+from asdf.training.losses.loss import ClipKey, Term
 from asdf.training.task import ScoredSet, Task
-from asdf.training.terms import ClipKey, Term
 from asdf.trials.table import read_trials
 from asdf.trials.trial_list import TrialList
 

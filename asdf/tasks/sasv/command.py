@@ -12,7 +12,7 @@ from asdf.commands.evaluate import EvaluateOptions, development_files
 from asdf.commands.judged_files import System
 from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.costs import with_costs
+from asdf.metrics.detection import with_costs
 from asdf.metrics.tandem import TANDEM, TandemCost
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.streams import input_name, show_error

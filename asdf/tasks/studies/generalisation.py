@@ -24,10 +24,9 @@ from asdf.errors import AsdfError
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 from asdf.tables.booktabs import as_latex
-from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.plain_text import as_json, as_lines
-from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
+from asdf.tables.table import Column, Columns, Table, Value, counts, each, labels_of, rate, texts
 from asdf.tasks.studies.configurations import Configuration, Measured, find_configurations
 from asdf.tasks.studies.over_seeds import (
     SeedDraws,

@@ -17,10 +17,9 @@ from asdf.metrics.results import Result
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 from asdf.tables.booktabs import as_latex
-from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.plain_text import as_text
-from asdf.tables.table import RATE, Columns, Table, Value, counts, each, rate, texts
+from asdf.tables.table import RATE, Columns, Table, Value, counts, each, labels_of, rate, texts
 from asdf.tasks.studies.configurations import (
     Measured,
     effective_settings,

@@ -27,9 +27,27 @@ import numpy as np
 
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
-from asdf.metrics.bootstrap import BestPoint, Intervals, difference_interval
-from asdf.metrics.costs import ASVSPOOF5, DetectionCost, min_dcf_of
-from asdf.metrics.detection import Blocks, DetCurve, Weights, into_blocks
+from asdf.metrics.bootstrap import (
+    BestPoint,
+    Intervals,
+    block_draws,
+    counts_of_draws,
+    difference_interval,
+    speaker_block_draws,
+    speaker_draws,
+    speakers_of_fewer_class,
+    trial_draws,
+    weighted_metrics,
+)
+from asdf.metrics.detection import (
+    ASVSPOOF5,
+    Blocks,
+    DetCurve,
+    DetectionCost,
+    Weights,
+    into_blocks,
+    min_dcf_of,
+)
 from asdf.metrics.intervals import (
     Interval,
     Rates,
@@ -37,15 +55,6 @@ from asdf.metrics.intervals import (
     rate_interval,
     t_quantile,
     two_sided_p,
-)
-from asdf.metrics.replicates import (
-    block_draws,
-    counts_of_draws,
-    speaker_block_draws,
-    speaker_draws,
-    speakers_of_fewer_class,
-    trial_draws,
-    weighted_metrics,
 )
 from asdf.metrics.summary import speakers_of
 from asdf.runs.seeds import generator

@@ -13,13 +13,12 @@ from functools import partial
 
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT
-from asdf.metrics.costs import ASVSPOOF5, DetectionCost
+from asdf.metrics.detection import ASVSPOOF5, DetectionCost
 from asdf.metrics.results import Result
 from asdf.runs.evaluations import metrics_evaluations
-from asdf.tables.labels import labels_of
 from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.plain_text import as_lines
-from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
+from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, labels_of, rate
 from asdf.tasks.studies.configurations import (
     Configuration,
     Measured,

@@ -19,9 +19,9 @@ import numpy as np
 
 from asdf.arrays import Flags, Floats, Indices, Integers
 from asdf.errors import AsdfError
+from asdf.metrics.bootstrap import replicate_eer
 from asdf.metrics.detection import Blocks, DetCurve, into_blocks
 from asdf.metrics.intervals import Interval, rate_interval
-from asdf.metrics.replicates import replicate_eer
 from asdf.metrics.validation import TaskMetric
 from asdf.tasks.tracing.source_scores import NO_CLASS, SourceScores
 

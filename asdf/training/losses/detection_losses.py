@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss import Columns, Loss
 

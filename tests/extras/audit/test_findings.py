@@ -11,8 +11,7 @@ import soundfile
 
 from asdf.extras.audit.auditing import Audit, Result, Row, audit_recordings, contradicted_labels
 from asdf.extras.audit.detectors import TIE, make_folds, score_feature, separate
-from asdf.extras.audit.features import FEATURES
-from asdf.extras.audit.measuring import Measured, fingerprint, measure, same_recordings
+from asdf.extras.audit.measuring import FEATURES, Measured, fingerprint, measure, same_recordings
 from asdf.extras.audit.showing import audit_page, audit_record, audit_text
 from asdf.trials.trial_list import TrialList
 from tests.extras.audit.conftest import QUICK, RATE, voice

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from asdf.extras.cpu.network import PackedNetwork
-from asdf.extras.cpu.packed_graphs import (
+from asdf.extras.cpu.packed_weights import (
     PackedGraphAttention,
     PackedHeterogeneousAttention,
     PackedNodeAttention,
+    is_available,
     pack_graph,
 )
-from asdf.extras.cpu.packed_weights import is_available
 from asdf.networks.back_ends.graph_attention import (
     GraphAttention,
     HeterogeneousGraphAttention,

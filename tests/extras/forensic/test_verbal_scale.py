@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from asdf.extras.forensic.verbal_scale import NEITHER, describe_llr
+from asdf.extras.forensic.support import NEITHER, describe_llr
 from asdf.metrics.llr_maps import LN10, log10_llr
 
 # The table of the guideline: lowest ratio, ratio below which the next row begins, words.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from asdf.errors import UsageError
-from asdf.extras.robustness.conditions import choose_conditions, parse_grades
 from asdf.extras.robustness.degradations import Material
+from asdf.extras.robustness.making import choose_conditions, parse_grades
 
 MATERIAL = Material(speech=("a.wav", "b.wav"))
 

@@ -13,14 +13,13 @@ import pytest
 
 import asdf.extras.robustness.making as making
 from asdf.audio import read_audio
-from asdf.extras.robustness.conditions import choose_conditions
 from asdf.extras.robustness.degradations import Material
-from asdf.extras.robustness.making import Maker
+from asdf.extras.robustness.making import Maker, choose_conditions
 from asdf.extras.robustness.running import Plan, Rival, run_study
 from asdf.extras.robustness.showing import study_files
 from asdf.metrics.bootstrap import confidence_intervals, paired_test
 from asdf.metrics.calibration import calibrate, eer_threshold
-from asdf.metrics.costs import cllr
+from asdf.metrics.detection import cllr
 from asdf.trials.score_file import read_scores
 from tests.extras.robustness.conftest import LevelDetector
 

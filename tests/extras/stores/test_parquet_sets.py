@@ -18,8 +18,7 @@ from asdf.corpora.commands.corpora import main
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.stores.sets.parquet_sets import read_parquet
 from asdf.recipe.declared_corpora import Corpus
-from asdf.trials.lists import check_files
-from asdf.trials.trees import open_tree
+from asdf.trials.lists import check_files, open_tree
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -10,7 +10,7 @@ import torch
 
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.zoo.networks.beats_encoder import BEATsSizes
+from asdf.extras.zoo.networks.beats import BEATsSizes
 from asdf.interchange import build_pretrained, read_network, write_onnx, write_torchscript
 from asdf.networks import BEATsFrontEnd, build_network
 from asdf.settings.sections import Lora, Sections

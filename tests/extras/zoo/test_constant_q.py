@@ -10,7 +10,7 @@ from scipy.interpolate import CubicSpline
 
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import UsageError
-from asdf.extras.zoo.networks.constant_q_matrices import (
+from asdf.extras.zoo.networks.constant_q import (
     constant_q_cepstrum,
     tone_frequencies,
     window_lengths,

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from asdf.__main__ import main
-from asdf.checkpoint.safetensors_network import read_safetensors, write_safetensors
+from asdf.checkpoint.network_reading import read_safetensors, write_safetensors
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.hub.df_arena import df_arena_state
 from asdf.extras.zoo.layouts.importing import import_detector, load_detector_weights
 from asdf.interchange import read_network
-from asdf.networks.autocast import without_numbers
+from asdf.networks.casting import without_numbers
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Sections
 from tests.unit.networks.inspection import count_parameters

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from asdf.extras.zoo.networks import selective_scan
-from asdf.extras.zoo.networks.selective_scan import _kernel, _scan_by_doubling, _scan_in_order
+from asdf.extras.zoo.networks import mamba
+from asdf.extras.zoo.networks.mamba import _kernel, _scan_by_doubling, _scan_in_order
 from asdf.networks import MambaBackEnd
 from tests.unit.networks.inspection import count_parameters
 from tests.unit.networks.official import load_drawn, official_case
@@ -66,7 +66,7 @@ def recurrence(x_BLD, steps_BLD, a_DN, b_BLN, c_BLN) -> np.ndarray:
 @pytest.mark.parametrize("frames", [1, 2, 33])
 def test_the_scan_is_the_papers_recurrence(frames):
     inputs = drawn(frames)
-    got = selective_scan.selective_scan(**inputs)
+    got = mamba.selective_scan(**inputs)
     np.testing.assert_allclose(got.numpy(), recurrence(**inputs), rtol=1e-12, atol=1e-14)
 
 
@@ -89,7 +89,7 @@ def test_a_traced_back_end_is_right_at_other_lengths():
 
 def test_gradients_are_those_of_the_recurrence():
     inputs = {name: values.requires_grad_() for name, values in drawn(6).items()}
-    assert torch.autograd.gradcheck(selective_scan.selective_scan, tuple(inputs.values()))
+    assert torch.autograd.gradcheck(mamba.selective_scan, tuple(inputs.values()))
 
 
 def test_the_package_is_used_where_it_is(monkeypatch):
@@ -109,7 +109,7 @@ def test_the_package_is_used_where_it_is(monkeypatch):
     _kernel.cache_clear()
     inputs = drawn(12)
     try:
-        got = selective_scan._scan_by_kernel(*inputs.values())
+        got = mamba._scan_by_kernel(*inputs.values())
     finally:
         _kernel.cache_clear()
-    torch.testing.assert_close(got, selective_scan.selective_scan(**inputs), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(got, mamba.selective_scan(**inputs), rtol=1e-9, atol=1e-12)

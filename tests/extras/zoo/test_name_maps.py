@@ -17,14 +17,14 @@ from torch import Tensor
 from asdf.__main__ import main
 from asdf.checkpoint.network_file import write_network_file
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.authors_layouts import authors_state
 from asdf.extras.zoo.layouts.importing import import_detector, load_detector_weights
 from asdf.extras.zoo.layouts.name_maps.known import name_map_of, name_maps_by_kind
 from asdf.extras.zoo.layouts.name_maps.writing import named_state
+from asdf.extras.zoo.layouts.published_exports import authors_state
 from asdf.extras.zoo.layouts.recognition import LAYOUTS
 from asdf.interchange import read_detector
 from asdf.networks import build_network
-from asdf.networks.autocast import without_numbers
+from asdf.networks.casting import without_numbers
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.interface import cut_or_repeat
 from asdf.settings.sections import Sections, assign

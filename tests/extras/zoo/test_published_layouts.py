@@ -16,7 +16,7 @@ from torch import Tensor
 from asdf.__main__ import main
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.importing import import_detector
-from asdf.extras.zoo.networks.spline_map import SplineMap
+from asdf.extras.zoo.networks.spectra import SplineMap
 from asdf.interchange import read_detector
 from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.hugging_face import hugging_face_names

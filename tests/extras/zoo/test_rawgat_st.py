@@ -9,7 +9,7 @@ from asdf.errors import UsageError
 from asdf.networks import RawGAT_ST, build_network, scoring_length
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections
-from asdf.training.step_checks import check_clip_size
+from asdf.training.objective import check_clip_size
 from tests.unit.networks.inspection import count_parameters, frozen_names, names_without_gradient
 from tests.unit.networks.official import load_drawn, official_case
 

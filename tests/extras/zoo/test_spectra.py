@@ -8,7 +8,7 @@ import torch
 import torchaudio
 from scipy.interpolate import BSpline
 
-from asdf.extras.zoo.networks.spline_map import DEGREE, INTERVALS, SplineMap
+from asdf.extras.zoo.networks.spectra import DEGREE, INTERVALS, SplineMap
 from asdf.networks import (
     SpectraAASIST3BackEnd,
     SpectraAASISTBackEnd,

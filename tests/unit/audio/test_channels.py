@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import decoded_length, read_audio
 from asdf.audio.channels import compare_samples
+from asdf.audio.reading import read_blocks
 from asdf.audio.recording_sources import Relation, Source, difference_of, recall
-from asdf.audio.streaming import read_blocks
 from asdf.demo.articulation import draw_speaker
 from asdf.demo.voices import speak
 from asdf.errors import AsdfError

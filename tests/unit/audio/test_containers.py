@@ -13,8 +13,8 @@ import soundfile
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import audio_length, decoded_length, read_audio
+from asdf.audio.reading import read_blocks
 from asdf.audio.recording_sources import Limits, Source
-from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError
 from tests.unit.audio.test_pyav import encode, sine
 

@@ -14,8 +14,8 @@ import pytest
 import soundfile
 
 from asdf.audio import audio_length, decoded_length, read_audio
+from asdf.audio.reading import read_blocks
 from asdf.audio.recording_sources import Source
-from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
 from asdf.scoring.recordings import as_waveform
 

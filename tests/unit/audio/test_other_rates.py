@@ -14,8 +14,8 @@ from torchaudio.functional import resample as torchaudio_resample
 from asdf.audio import audio_length, decoded_length, measure_speech, read_audio, read_speech
 from asdf.audio.augmentation import open_chain
 from asdf.audio.rawboost import Notches, design, draw
+from asdf.audio.reading import read_blocks
 from asdf.audio.speech import identity, speech_mask
-from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError, UsageError
 from asdf.settings import Sections
 from asdf.settings.sections import Audio, RawBoost, SpeechActivity

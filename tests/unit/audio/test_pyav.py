@@ -17,8 +17,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import audio_length, read_audio
 from asdf.audio.pyav import Decoded, NotDecoded, as_float, decode
+from asdf.audio.reading import read_blocks
 from asdf.audio.recording_sources import Limits, Source
-from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError
 
 

@@ -11,9 +11,8 @@ import pytest
 import soundfile
 
 from asdf.audio import audio_length, read_audio
-from asdf.audio.reading import decoded_length
+from asdf.audio.reading import decoded_length, read_blocks
 from asdf.audio.recording_files import open_recording
-from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError
 from asdf.places import Part, file_size, file_state, part_path, split_part
 from asdf.settings.sections import Audio

@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from asdf.audio import read_audio
-from asdf.audio.streaming import StreamResampler, read_blocks
+from asdf.audio.reading import StreamResampler, read_blocks
 from asdf.errors import AsdfError
 
 

@@ -8,8 +8,12 @@ import torch
 
 import asdf
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
-from asdf.checkpoint.network_reading import fill_network, read_network_file
-from asdf.checkpoint.safetensors_network import write_hub_folder, write_safetensors_network
+from asdf.checkpoint.network_reading import (
+    fill_network,
+    read_network_file,
+    write_hub_folder,
+    write_safetensors_network,
+)
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.zoo.layouts.recognition import recognise
 from asdf.interchange import read_network, write_onnx, write_torchscript

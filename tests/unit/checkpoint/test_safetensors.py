@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from asdf.checkpoint.safetensors_network import read_safetensors, write_safetensors
+from asdf.checkpoint.network_reading import read_safetensors, write_safetensors
 from asdf.errors import AsdfError
 
 TENSORS = {

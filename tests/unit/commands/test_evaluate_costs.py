@@ -11,8 +11,7 @@ import pytest
 from asdf.__main__ import main
 from asdf.errors import UsageError
 from asdf.evaluation import DetectionCost, Scores, TandemCost, confidence_intervals, write_scores
-from asdf.metrics.costs import with_costs
-from asdf.metrics.detection import DetCurve
+from asdf.metrics.detection import DetCurve, with_costs
 from asdf.metrics.results import result_of
 from asdf.metrics.summary import leaders
 from asdf.trials.table import write_trials

@@ -14,7 +14,7 @@ from torch import nn
 import asdf.networks
 from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
-from asdf.checkpoint.safetensors_network import read_safetensors
+from asdf.checkpoint.network_reading import read_safetensors
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.published import published_state
 from asdf.interchange import read_network

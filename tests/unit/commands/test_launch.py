@@ -6,11 +6,10 @@ import sys
 import pytest
 
 from asdf.__main__ import main
-from asdf.distributed.cores import usable_cores
-from asdf.distributed.devices import Build, SeenGpus
+from asdf.distributed.devices import Build, SeenGpus, usable_cores
 from asdf.launcher import Job, plan_runs
-from asdf.launcher.commands.launch_jobs import launcher_overrides, make_jobs
-from asdf.launcher.queue import Slots
+from asdf.launcher.commands.launch import launcher_overrides, make_jobs
+from asdf.launcher.processes import Slots
 from tests.conftest import ROOT
 
 ARRAY = str(ROOT / "puhti_slurm_scripts" / "puhti_array.sh")
@@ -139,7 +138,7 @@ def test_without_gpus_a_config_that_needs_one_is_refused(recipe, capsys, monkeyp
     assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU was found" in error
     assert error.endswith("To launch runs on the CPU, use --slots N.\n")
     hidden = SeenGpus(0, 2, Build("2.14.1", "CUDA 13.0"), shown="")
-    monkeypatch.setattr("asdf.launcher.commands.launch_jobs.look_without_torch", lambda: hidden)
+    monkeypatch.setattr("asdf.launcher.commands.launch.look_without_torch", lambda: hidden)
     status, error = launch(recipe, capsys, "debug")
     assert status == 2 and "has 2 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them" in error
     # Asked for: no GPU is looked for.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from asdf.corpora import Reading, choose, read_known
-from asdf.trials.trees import open_tree
+from asdf.trials.lists import open_tree
 from asdf.trials.trial_list import TrialList
 
 Lay = Callable[..., Path]

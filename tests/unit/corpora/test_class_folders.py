@@ -13,7 +13,7 @@ from asdf.corpora import choose, columns_from_names, parse_located, read_class_f
 from asdf.corpora.checking import compare_with_disk
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
-from asdf.trials.trees import open_tree
+from asdf.trials.lists import open_tree
 from asdf.trials.trial_list import TrialList
 
 # What the registry's test looks for: a small tree of "folder".

@@ -7,8 +7,7 @@ import pytest
 from asdf.corpora import compare_with_disk
 from asdf.errors import AsdfError
 from asdf.segments import COLUMN
-from asdf.trials.lists import check_files
-from asdf.trials.trees import open_tree
+from asdf.trials.lists import check_files, open_tree
 from tests.unit.corpora.conftest import Lay, Read
 
 LABELS = """\

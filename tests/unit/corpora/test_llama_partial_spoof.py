@@ -7,7 +7,7 @@ import pytest
 from asdf.corpora import KNOWN, compare_with_disk
 from asdf.errors import AsdfError
 from asdf.segments import COLUMN
-from asdf.trials.trees import open_tree
+from asdf.trials.lists import open_tree
 from tests.unit.corpora.conftest import Lay, Read
 
 BONA_FIDE = "dev-clean_1462_170145_000020_000002"

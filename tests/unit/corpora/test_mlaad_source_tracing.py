@@ -6,8 +6,7 @@ import pytest
 
 from asdf.corpora.checking import OnDisk, compare_with_disk
 from asdf.errors import AsdfError
-from asdf.trials.lists import check_files
-from asdf.trials.trees import open_tree
+from asdf.trials.lists import check_files, open_tree
 from tests.unit.corpora.conftest import Lay, Read
 
 FIRST, SECOND = "fake/de/facebook_mms-tts-deu", "fake/zh-cn/tts_models_zh_vits"

@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio import crop_start, read_audio
 from asdf.audio.augmentation import Chain, open_chain, source_samples
-from asdf.audio.augmentation.timing import Speed, at_speed
+from asdf.audio.augmentation.filtering import Speed, at_speed
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest

@@ -10,8 +10,7 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio.augmentation import Chain, open_chain
 from asdf.data.batches import Mixup
-from asdf.data.clip_frames import ClipFrames
-from asdf.data.datasets import TrainingClips
+from asdf.data.datasets import ClipFrames, TrainingClips
 from asdf.data.sampler_orders import add_vocoded_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import RawBoost, Sections, SpeechActivity, Vocoding

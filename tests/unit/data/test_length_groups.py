@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asdf.data.length_groups import (
+from asdf.data.sampler_orders import (
+    Orders,
     Turns,
     describe_groups,
     earlier_turns,
@@ -13,7 +14,6 @@ from asdf.data.length_groups import (
     longest_clips,
     padding_of,
 )
-from asdf.data.sampler_orders import Orders
 from asdf.data.samplers import Shuffled
 from asdf.data.training_plan import TrainingPlan
 from asdf.settings import Sections

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from asdf.data.length_groups import earlier_turns
-from asdf.data.sampler_orders import Orders, find_sampler
+from asdf.data.sampler_orders import Orders, earlier_turns, find_sampler
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import TrainingPlan
 from asdf.errors import AsdfError, UsageError

@@ -11,15 +11,14 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio import crop_start, read_audio
 from asdf.audio.augmentation import Chain
-from asdf.audio.augmentation.timing import Speed, at_speed
+from asdf.audio.augmentation.filtering import Speed, at_speed
 from asdf.audio.vocoding import Vocoder, Vocoders, open_vocoders
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
-from asdf.data.sampler_orders import add_vocoded_copies
+from asdf.data.sampler_orders import Copies, add_vocoded_copies, append_copies
 from asdf.distributed.world import World
 from asdf.runs.seeds import generator
 from asdf.settings.sections import VOCODERS, RawBoost, Sections, SpeechActivity, Vocoding
-from asdf.trials.copied_trials import Copies, append_copies
 from tests.augmentations import augmentation
 from tests.recordings import noise_waveforms, write_recordings
 from tests.unit.audio.test_rawboost import augmented

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from asdf.distributed import cores
-from asdf.distributed.cores import usable_cores
+from asdf.distributed import devices
+from asdf.distributed.devices import usable_cores
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -21,7 +21,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 @pytest.fixture
 def eight(monkeypatch):
-    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda process: range(8), raising=False)
+    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda process: range(8), raising=False)
 
 
 V2 = {"proc/self/cgroup": "0::/user.slice/job_7/step_0\n"}
@@ -64,7 +64,8 @@ def test_affinity_counts_where_it_is_narrower(tmp_path):
     root = write(tmp_path, {**V2, "sys/fs/cgroup/cpu.max": "900000 100000\n"})
     code = (
         f"import os; os.sched_setaffinity(0, [{core}]); from pathlib import Path\n"
-        f"from asdf.distributed.cores import usable_cores; print(usable_cores(Path({str(root)!r})))"
+        "from asdf.distributed.devices import usable_cores\n"
+        f"print(usable_cores(Path({str(root)!r})))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "1\n"

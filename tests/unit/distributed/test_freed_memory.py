@@ -7,7 +7,7 @@ import pytest
 
 FAULTS = """
 import resource, sys
-from asdf.distributed.cores import keep_freed_memory
+from asdf.distributed.devices import keep_freed_memory
 if sys.argv[1] == "kept" and not keep_freed_memory():
     sys.exit(3)
 import numpy as np

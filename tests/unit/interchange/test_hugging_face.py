@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from asdf.checkpoint.safetensors_network import read_safetensors, write_safetensors
+from asdf.checkpoint.network_reading import read_safetensors, write_safetensors
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import build_front_end, build_pretrained
 from asdf.networks import Wav2Vec2FrontEnd

@@ -14,7 +14,7 @@ from torch import nn
 from asdf import Detector
 from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
-from asdf.checkpoint.safetensors_network import read_safetensors, write_safetensors
+from asdf.checkpoint.network_reading import read_safetensors, write_safetensors
 from asdf.metrics.calibration import Calibration
 from asdf.networks.build import build_network
 from asdf.settings.sections import Sections

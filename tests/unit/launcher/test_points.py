@@ -2,7 +2,7 @@
 
 import pytest
 
-from asdf.launcher.points import PointOptions, read_points_options
+from asdf.launcher.planning import PointOptions, read_points_options
 from asdf.settings.mistakes import Collector
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from asdf.distributed.stopping import StopRequest
 from asdf.launcher import processes
-from asdf.launcher.processes import start
-from asdf.launcher.queue import Slots, run_queue
+from asdf.launcher.processes import Slots, run_queue, start
 from asdf.launcher.states import Job, Table
 from tests.conftest import PATIENCE_S
 

@@ -3,7 +3,7 @@
 import pytest
 
 from asdf.errors import UsageError
-from asdf.launcher.queue import Slots, choose_gpus
+from asdf.launcher.processes import Slots, choose_gpus
 
 
 @pytest.mark.parametrize(

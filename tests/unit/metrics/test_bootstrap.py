@@ -10,9 +10,9 @@ from scipy import stats
 
 from asdf.errors import AsdfError
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_test
+from asdf.metrics.bootstrap import block_draws, speaker_draws, trial_draws, weighted_metrics
 from asdf.metrics.detection import DetCurve, into_blocks
 from asdf.metrics.intervals import Rates, lowest_interval, proportion_bounds
-from asdf.metrics.replicates import block_draws, speaker_draws, trial_draws, weighted_metrics
 from asdf.tasks.studies.over_seeds import draw_seeds
 
 
@@ -214,7 +214,7 @@ def test_replicates_computed_together_are_those_computed_one_by_one(speakers, mo
     # Seven replicates of both systems' blocks at a time, and then one at a time.
     blocks = sum(into_blocks(DetCurve.of_scores(each)).count for each in systems)
     for numbers in (7 * blocks, 1):
-        monkeypatch.setattr("asdf.metrics.replicates._NUMBERS_AT_ONCE", numbers)
+        monkeypatch.setattr("asdf.metrics.bootstrap._NUMBERS_AT_ONCE", numbers)
         assert paired_test(*systems, speakers=speakers, replicates=50) == together
         again = draw_seeds(["0", "1"], systems, replicates=50)
         assert np.array_equal(again.drawn, seeds.drawn)

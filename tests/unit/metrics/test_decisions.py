@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 
 from asdf.evaluation import Scores
 from asdf.metrics.calibration import Calibration, eer_threshold
-from asdf.metrics.decisions import DECISION_METRICS, Confusion, Threshold, decide, find_turned
+from asdf.metrics.decisions import (
+    DECISION_METRICS,
+    THRESHOLD_RULES,
+    Confusion,
+    Threshold,
+    best_value,
+    choose_threshold,
+    decide,
+    find_turned,
+    score_threshold,
+)
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.summary import summarise
-from asdf.metrics.thresholds import THRESHOLD_RULES, best_value, choose_threshold, score_threshold
 from asdf.trials.trial_list import TrialList
 from tests.unit.metrics.strategies import classes
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
-from asdf.metrics.costs import cllr
+from asdf.metrics.detection import cllr
 from asdf.metrics.llr_maps import (
     KNOTS,
     METHODS,

@@ -5,15 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from asdf.metrics.costs import cllr, min_cllr, pav_llrs
-from asdf.metrics.detection import DetCurve
-from asdf.metrics.llr_quality import (
-    EmpiricalCrossEntropy,
-    Tippett,
-    dev_pav,
-    llr_quality,
-    reliability,
-)
+from asdf.metrics.detection import DetCurve, cllr, min_cllr, pav_llrs
+from asdf.metrics.llr_maps import EmpiricalCrossEntropy, Tippett, dev_pav, llr_quality, reliability
 
 RNG = np.random.default_rng(5)
 # Rounded, so that scores are tied within and between the classes.

@@ -18,7 +18,7 @@ from asdf.evaluation import (
     results_table,
     write_results,
 )
-from asdf.metrics.run_results import MetricValue
+from asdf.metrics.results import MetricValue
 from asdf.trials.how_scored import PUBLISHED, HowScored
 
 RAWGAT = Result(

@@ -8,8 +8,8 @@ import pytest
 from asdf.errors import AsdfError
 from asdf.evaluation import AsvScores, Scores, confidence_intervals, eer, evaluate, min_tdcf, t_eer
 from asdf.metrics import detection
+from asdf.metrics.bootstrap import speaker_block_draws, speaker_draws
 from asdf.metrics.detection import DetCurve, into_blocks, pessimistic_order
-from asdf.metrics.replicates import speaker_block_draws, speaker_draws
 from asdf.metrics.summary import summarise
 from asdf.metrics.tandem import asv_rates
 from asdf.trials.trial_list import TrialList

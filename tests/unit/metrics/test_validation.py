@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.costs import act_dcf, cllr, min_cllr, min_dcf
-from asdf.metrics.detection import DetCurve, auc, eer
-from asdf.metrics.thresholds import best_value
+from asdf.metrics.decisions import best_value
+from asdf.metrics.detection import DetCurve, act_dcf, auc, cllr, eer, min_cllr, min_dcf
 from asdf.metrics.validation import ChosenMetric, check_metric
 from asdf.settings.sections import VALIDATION_METRICS, Sections
 

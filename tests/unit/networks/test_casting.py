@@ -9,9 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchaudio.models.wav2vec2.components import EncoderLayer, FeedForward, SelfAttention
 
 from asdf.networks import build_network, casting
-from asdf.networks.autocast import norms_shortened
 from asdf.networks.back_ends import graph_back_end, ssl_aasist
-from asdf.networks.casting import weights_cast_together
+from asdf.networks.casting import norms_shortened, weights_cast_together
 from asdf.networks.front_ends import encoder_layers, wav2vec2
 from asdf.settings.sections import Sections
 from tests.unit.networks.inspection import gradients_by_name

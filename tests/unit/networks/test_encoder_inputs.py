@@ -7,7 +7,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 from asdf.networks.front_ends.encoder_inputs import StackedFilterBank, WhisperLogMel
 
 

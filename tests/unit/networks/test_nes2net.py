@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from asdf.checkpoint.fitting import load_layers
+from asdf.checkpoint.base_weights import load_layers
 from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.networks import Nes2NetXBackEnd
 from tests.unit.networks.conftest import build

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 
-from asdf.metrics.run_results import MetricValue
+from asdf.metrics.results import MetricValue
 from asdf.metrics.validation import ChosenMetric
 from asdf.recipe.scoring_stage import value_of
 from asdf.settings.sections import Sections

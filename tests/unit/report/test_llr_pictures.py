@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from asdf.metrics.costs import cllr, min_cllr
-from asdf.metrics.detection import DetCurve
+from asdf.metrics.detection import DetCurve, cllr, min_cllr
 from asdf.report.llr_pictures import ece_panel, llr_figures, reliability_panel, tippett_panel
 
 RNG = np.random.default_rng(3)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 OF_LINUX = {
     "data/feature_cache.py": {"pwrite"},
     "data/loaders.py": {"pthread_sigmask", "sigwaitinfo"},
-    "distributed/cores.py": {"sched_getaffinity"},
+    "distributed/devices.py": {"sched_getaffinity"},
     "launcher/processes.py": {"SIGKILL"},
     "launcher/slurm.py": {"getuid"},
 }

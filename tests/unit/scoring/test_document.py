@@ -14,8 +14,7 @@ import pytest
 import torch
 
 import asdf
-from asdf.checkpoint.network_reading import read_network_file
-from asdf.checkpoint.safetensors_network import write_hub_folder
+from asdf.checkpoint.network_reading import read_network_file, write_hub_folder
 from asdf.errors import AsdfError
 from asdf.scoring.document import describe, network_digest, recording_digest
 from tests.unit.conftest import write_small_network

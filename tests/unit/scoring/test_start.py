@@ -12,7 +12,7 @@ import torch
 
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.networks import build_network
-from asdf.networks.autocast import without_numbers
+from asdf.networks.casting import without_numbers
 from asdf.settings.sections import Sections
 
 PROGRAM = """

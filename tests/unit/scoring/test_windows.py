@@ -17,7 +17,7 @@ from asdf.metrics.calibration import Calibration
 from asdf.scoring.columns import Request
 from asdf.scoring.parts import PartColumn, PartSearch, make_search, part_window
 from asdf.scoring.scored import Score, WindowScore, decide_verdict
-from asdf.scoring.windows import count_windows, cut_windows, in_samples
+from asdf.scoring.whole_recording import count_windows, cut_windows, in_samples
 from asdf.trials.how_scored import ScoredLength
 from tests.unit.conftest import small_settings, sound, write_small_network
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from asdf.commands.judged_files import names_of
-from asdf.tables.labels import labels_of
+from asdf.tables.table import labels_of
 from asdf.text import numbered
 
 

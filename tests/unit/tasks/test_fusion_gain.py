@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from asdf.metrics.bootstrap import paired_test
-from asdf.metrics.costs import cllr
+from asdf.metrics.detection import cllr
 from asdf.metrics.fusion import fit_fusion
 from asdf.metrics.results import evaluate
 from asdf.tasks.fusion.gain import make_folds, measure_gain

@@ -15,9 +15,9 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.training.losses import Loss
+from asdf.training.losses.loss import Term
 from asdf.training.objective import Objective, TargetSource
 from asdf.training.step import Step
-from asdf.training.terms import Term
 from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import network_settings

@@ -89,7 +89,7 @@ def test_of_themselves_graphs_are_used_where_nothing_of_a_pass_is_on_the_host():
 def test_what_graphs_cannot_repeat_leaves_them_out(changes, monkeypatch):
     monkeypatch.setattr(captured_passes, "_KNOWN", ("asdf", "torch", "torchaudio", "tests"))
     assert suits() and suits({"front_end.dropout": 0.1}) and not suits(watched=True)
-    assert suits({"network.callbacks": ("asdf.training.trackers.TensorBoard",)})
+    assert suits({"network.callbacks": ("asdf.training.callbacks.TensorBoard",)})
     assert not suits(changes)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from asdf.errors import AsdfError
 from asdf.settings.sections import Sections
-from asdf.training.step_checks import step_memory_errors_as_messages
+from asdf.training.objective import step_memory_errors_as_messages
 
 
 def test_a_network_that_wants_all_memory_ends_the_run_with_one_message(recipe, capsys, monkeypatch):

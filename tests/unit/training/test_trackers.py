@@ -13,7 +13,7 @@ import pytest
 
 from asdf.errors import UsageError
 from asdf.settings.sections import Sections
-from asdf.training.trackers import WeightsAndBiases
+from asdf.training.callbacks import WeightsAndBiases
 from tests.conftest import PATIENCE_S
 
 STEP = {

@@ -6,10 +6,10 @@ from torch import nn
 
 from asdf.distributed.world import World
 from asdf.networks import build_network
-from asdf.training import utilisation
+from asdf.training import profile
 from asdf.training.gradients import Precision
+from asdf.training.profile import ClipCost, find_cost, known_peak
 from asdf.training.step import Step
-from asdf.training.utilisation import ClipCost, find_cost, known_peak
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
 from tests.unit.conftest import network_settings
@@ -82,7 +82,7 @@ def test_a_peak_is_known_of_gpus_in_the_table_alone(monkeypatch, device, dtype, 
     [("front_end", "layer_drop", 0.1), ("lengths", "minibatch_s", 4.0)],
 )
 def test_clips_of_several_costs_have_no_share(monkeypatch, section, name, value):
-    monkeypatch.setattr(utilisation, "known_peak", lambda *_: 1e9)
+    monkeypatch.setattr(profile, "known_peak", lambda *_: 1e9)
     settings = network_settings(train_clip_size=SAMPLES)
     precision = Precision(CPU, None, "")
     assert find_cost(Plain(settings), settings, precision) is not None
@@ -95,6 +95,6 @@ def test_a_step_knows_its_share(monkeypatch, tmp_path):
     settings = network_settings(train_clip_size=SAMPLES)
     parts = (utterances, settings, World(size=1))
     assert Step(Plain(settings), *parts).utilisation(100.0) is None
-    monkeypatch.setattr(utilisation, "known_peak", lambda *_: 1e9)
+    monkeypatch.setattr(profile, "known_peak", lambda *_: 1e9)
     share = Step(Plain(settings), *parts).utilisation(100.0)
     assert share == pytest.approx(100 * 2 * (2 * CONVOLUTION + 3 * MAP) / 1e9)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asdf.trials.copied_trials import Copies, append_copies
+from asdf.data.sampler_orders import Copies, append_copies
 from asdf.trials.trial_list import TrialList, join
 
 FIRST = TrialList(

@@ -18,8 +18,7 @@ from asdf.data.lengths import lengths_file, measure_lengths
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import SpeechActivity
-from asdf.trials.lists import check_files, read_list
-from asdf.trials.trees import PlaceTree, Tree, open_tree
+from asdf.trials.lists import PlaceTree, Tree, check_files, open_tree, read_list
 
 OFF = SpeechActivity()
 AUDIO = [f"train/flac/{name}.flac" for name in ("b", "a", "two words")]

@@ -63,7 +63,7 @@ from asdf.extras.forensic.calibrating.learning import (
 )
 from asdf.extras.forensic.calibrating.sets import choose_of_run, describe_set, parse_where
 from asdf.hub import parse_name
-from asdf.metrics.costs import ASVSPOOF5, DetectionCost, with_costs
+from asdf.metrics.detection import ASVSPOOF5, DetectionCost, with_costs
 from asdf.metrics.llr_maps import AUTO, METHODS
 from asdf.runs.streams import input_name
 from asdf.scoring.whose_scores import check_networks_of

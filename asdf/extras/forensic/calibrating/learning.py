@@ -22,8 +22,7 @@ from asdf.errors import AsdfError
 from asdf.extras.forensic.unlike import MAX_NUMBERS, Home, check_enough, learn_home
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate
-from asdf.metrics.costs import DetectionCost, cllr, min_cllr
-from asdf.metrics.detection import eer
+from asdf.metrics.detection import DetectionCost, cllr, eer, min_cllr
 from asdf.metrics.llr_maps import AUTO, LN10, METHODS, log10_llr
 from asdf.runs.log import track
 from asdf.runs.seeds import generator

@@ -20,16 +20,16 @@ import numpy as np
 import soundfile
 
 from asdf.audio import audio_length
+from asdf.audio.reading import read_blocks
 from asdf.audio.recording_files import open_recording
 from asdf.audio.recording_sources import size_of
-from asdf.audio.streaming import read_blocks
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.bootstrap import Interval, confidence_intervals
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.intervals import proportion_bounds
-from asdf.metrics.llr_quality import LlrQuality, Tippett, llr_quality
+from asdf.metrics.llr_maps import LlrQuality, Tippett, llr_quality
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Heading, Provenance, make_heading, provenance_of, recording_digest
 from asdf.scoring.scored import Scored, WindowScore

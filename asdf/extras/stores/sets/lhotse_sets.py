@@ -29,8 +29,8 @@ from asdf.places import Part, part_path
 from asdf.runs.log import track
 from asdf.text import is_address, lines_and_more
 from asdf.trials.label_words import Columns
+from asdf.trials.lists import Tree
 from asdf.trials.text_lines import json_lines
-from asdf.trials.trees import Tree
 
 ROOT = "root"
 """Key of the folder that paths in manifests are relative to: `?root=/data`."""

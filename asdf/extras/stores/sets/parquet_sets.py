@@ -26,8 +26,8 @@ from asdf.extras.stores.sets.hub_sets import download_dataset, locate_shard
 from asdf.facts import Published
 from asdf.text import shorten
 from asdf.trials.label_words import LABEL_NAMES, Columns, are_labels, meaning_of, plain_word
+from asdf.trials.lists import Tree, open_tree
 from asdf.trials.table import TrialCollector
-from asdf.trials.trees import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
 _SUFFIX = ".parquet"

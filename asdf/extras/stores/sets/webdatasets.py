@@ -19,7 +19,7 @@ from asdf.extras.stores.index import Archive
 from asdf.extras.stores.sets.shards import ShardRows, find_shards, plain_fields
 from asdf.runs.log import track
 from asdf.trials.label_words import Columns
-from asdf.trials.trees import Tree
+from asdf.trials.lists import Tree
 
 # Maximum size of a member that describes a recording; longer ones are ignored.
 _MOST_BYTES = 2**20

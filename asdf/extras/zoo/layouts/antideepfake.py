@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.checkpoint.attached_parts import describe_loss
-from asdf.checkpoint.fitting import ANTIDEEPFAKE_FRONT_END
+from asdf.checkpoint.base_weights import ANTIDEEPFAKE_FRONT_END
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.published import Layout, front_end_of, name_layers
 from asdf.networks.attached import PREFIX

@@ -14,14 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from asdf.checkpoint.attached_parts import LOSS, add_loss
-from asdf.checkpoint.described_network import DescribedNetwork
-from asdf.checkpoint.fitting import by_module, check_layers, first_names, load_layers
+from asdf.checkpoint.attached_parts import LOSS, DescribedNetwork, add_loss
+from asdf.checkpoint.base_weights import by_module, check_layers, first_names, load_layers
 from asdf.checkpoint.network_file import NetworkFile
-from asdf.checkpoint.safetensors_network import read_safetensors
+from asdf.checkpoint.network_reading import read_safetensors
 from asdf.checkpoint.weights_file import read_weights_file, state_dict_in
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.hub.classifier_reading import Recognised
+from asdf.extras.zoo.layouts.hub.classifier_folder import Recognised
 from asdf.extras.zoo.layouts.recognition import TRAINING, recognise
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd

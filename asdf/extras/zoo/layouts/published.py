@@ -17,7 +17,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from asdf.checkpoint.fitting import PUBLISHED_FRONT_END, PUBLISHED_FRONT_ENDS, SPECTRA_FRONT_END
+from asdf.checkpoint.base_weights import (
+    PUBLISHED_FRONT_END,
+    PUBLISHED_FRONT_ENDS,
+    SPECTRA_FRONT_END,
+)
 from asdf.errors import AsdfError
 from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from asdf.errors import AsdfError
-from asdf.extras.zoo.networks.spline_map import has_even_knots
+from asdf.extras.zoo.networks.spectra import has_even_knots
 from asdf.extras.zoo.settings import sizes_of
 from asdf.interchange.front_end_weights import matching_architecture
 from asdf.networks.aasist import AASIST_L

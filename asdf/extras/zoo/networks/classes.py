@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.extras.zoo.settings import sizes_of
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 from asdf.networks.front_ends.encoder_outline import outside_modes
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import power_spectrum

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.extras.zoo.settings import sizes_of
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd, FrameMaps
+from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.functions import is_traced
 from asdf.networks.interface import NetworkSections

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from asdf.extras.zoo.settings import sections_of
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.autocast import without_autocast
+from asdf.networks.casting import without_autocast
 from asdf.networks.filters import band_bins, mel_filters
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import power_spectrum

@@ -27,9 +27,9 @@ from torch import Tensor, nn
 from asdf.extras.zoo.settings import sizes_of
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.aasist import FILTER_LENGTH, FILTERS, POOL, SPECTRAL_NODES, MagnitudePool
-from asdf.networks.autocast import in_full_precision, without_autocast
 from asdf.networks.back_ends.graph_attention import GraphAttention, GraphPool
 from asdf.networks.back_ends.graph_back_end import normalize_map, order_map
+from asdf.networks.casting import in_full_precision, without_autocast
 from asdf.networks.filters import SincFilters
 from asdf.networks.functions import LearningSELU, largest_magnitudes, share
 from asdf.networks.interface import DetectorNetwork, NetworkSections, cut_or_repeat

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.autocast import in_full_precision
 from asdf.networks.back_ends.back_end import BackEnd, FrameMaps
+from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector

@@ -20,7 +20,7 @@ from asdf.__main__ import main
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.llr_quality import llr_quality
+from asdf.metrics.llr_maps import llr_quality
 from asdf.scoring.parts import WindowThreshold
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.score_file import read_scores, write_scores

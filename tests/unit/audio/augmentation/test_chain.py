@@ -12,7 +12,7 @@ from asdf.audio import read_audio
 from asdf.audio.augmentation import Chain, open_chain, source_samples
 from asdf.audio.augmentation.acoustics import mix, reverberate
 from asdf.audio.augmentation.codecs import transcode
-from asdf.audio.augmentation.timing import at_speed
+from asdf.audio.augmentation.filtering import at_speed
 from asdf.errors import UsageError
 from asdf.settings.sections import AUGMENTATIONS, Sections
 from tests.augmentations import augmentation

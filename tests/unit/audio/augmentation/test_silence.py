@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from asdf.audio.augmentation.chain import Chain
-from asdf.audio.augmentation.timing import TrimmedSilence
+from asdf.audio.augmentation.filtering import TrimmedSilence
 from tests.augmentations import augmentation
 
 LEAD = 4800

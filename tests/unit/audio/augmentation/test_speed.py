@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from asdf.audio.augmentation.timing import Speed, at_speed, source_samples
+from asdf.audio.augmentation.filtering import Speed, at_speed, source_samples
 from tests.augmentations import augmentation
 
 

@@ -14,9 +14,9 @@ from asdf.distributed.world import World
 from asdf.networks.interface import Outputs
 from asdf.training.captured_passes import _copy_targets, _empty_like
 from asdf.training.losses import Targets, TermTargets
+from asdf.training.losses.loss import ClipKey, Term
 from asdf.training.objective import Objective, TargetSource
 from asdf.training.step import Step
-from asdf.training.terms import ClipKey, Term
 from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings
 from tests.unit.training.test_step import LABELS, SIZE, UTTERANCES, WAVEFORMS, Net

@@ -12,8 +12,7 @@ from asdf.errors import UsageError
 from asdf.networks.build import build_network
 from asdf.report.courses import training_course
 from asdf.report.drawing import term_lines
-from asdf.training.objective import Objective, TargetSource
-from asdf.training.step_checks import check_needs
+from asdf.training.objective import Objective, TargetSource, check_needs
 from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings
 from tests.unit.training.terms.test_base import AIMS, Aiming, expected, make

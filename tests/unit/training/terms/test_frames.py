@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from asdf.data.clip_frames import ClipFrames
+from asdf.data.datasets import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import Localisation, Sections

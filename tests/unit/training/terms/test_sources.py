@@ -10,14 +10,13 @@ from torch.nn import functional as F
 
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.network_reading import fill_network
-from asdf.data.clip_frames import ClipFrames
+from asdf.data.datasets import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import read_network
 from asdf.networks.attached import heads_of
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections
-from asdf.tasks.tracing.heads import ClassHead, CosineClassHead
-from asdf.tasks.tracing.task import build_source_term
+from asdf.tasks.tracing.task import ClassHead, CosineClassHead, build_source_term
 from asdf.trials.trial_list import TrialList
 from tests.small_networks import Plain
 
@@ -30,7 +29,7 @@ TRIALS = TrialList(
 CLASSES = [1, -1, 0, 2, -1, 0]
 OWN_HEAD = """
 import torch
-from asdf.tasks.tracing.heads import ClassHead
+from asdf.tasks.tracing.task import ClassHead
 
 class Deep(ClassHead):
     def __init__(self, settings, dimension, classes):

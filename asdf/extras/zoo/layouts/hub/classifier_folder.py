@@ -4,22 +4,44 @@ Invariant: a configuration is data. It is compared with the layers; what neither
 documented default. A description of a folder is true of it.
 
 Source: transformers, the documentation of the configurations and of the feature extractors.
+
+Audio classifiers of transformers as networks of ASDF.
+
+Invariant: every layer of the folder is a layer of the network, or is irrelevant for scores and
+named. Encoders of the wav2vec 2.0 family are ASDF's own; the others are those of transformers,
+built from the configuration with its own classes. Nothing in the repository is executed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from asdf.checkpoint.safetensors_network import CONFIG
+from asdf.checkpoint.base_weights import describe_layers
+from asdf.checkpoint.network_reading import CONFIG
 from asdf.checkpoint.weights_file import read_json
 from asdf.errors import AsdfError
+from asdf.extras.zoo.layouts.hub.class_names import (
+    Polarity,
+    chosen_polarity,
+    read_polarity,
+    unknown_polarity,
+)
 from asdf.facts import SAMPLE_RATE
+from asdf.interchange import hugging_face
 from asdf.interchange.hugging_face import PREPROCESSOR
+from asdf.interchange.pretrained import architecture_text_of, choose_layers
+from asdf.networks.casting import without_numbers
+from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.front_ends.transformers_front_end import (
+    EncoderOutputFrontEnd,
+    TransformersFrontEnd,
+)
+from asdf.settings.sections import FRAME_SAMPLES, FrontEnd, Sections, assign
 from asdf.text import shorten
 
 AST = "audio-spectrogram-transformer"
@@ -222,3 +244,270 @@ def head_size(state: Mapping[str, Tensor], family: str) -> int | None:
         return None
     last = state[_LAST_OF_AST if family == AST else _LAST]
     return int(last.shape[0]) if last.dim() == 2 else None
+
+
+NETWORK_CLASS = "asdf.networks.SSL_Classifier"
+FRONT_END = "front_end.model."
+_BACK_END = "back_end."
+_SUM = "front_end.layer_sum.weights"
+_MIN = "network.min_evaluation_utterance_length_in_samples"
+_MAX = "network.max_evaluation_utterance_length_in_samples"
+_BONA_FIDE = "back_end.classifier_bona_fide"
+_UNUSED = "of the encoder's pretraining; scores do not depend on them"
+
+
+@dataclass
+class Recognised:
+    """A detector that was recognised.
+
+    Attributes:
+        layout: Layout of the file.
+        state: Layers under our names.
+        notes: Sentences for the user about the settings.
+        left_out: Names of layers and entries that were left out, by reason.
+        own_names: Names of layers in the file, by our names, if they differ.
+        filled: Names of layers missing in the file that scores do not depend on; they are zeros.
+        loss: Description of the loss of a detector whose loss gives the scores (`attached_parts`).
+        calibration, evaluation: Entries in a file of ASDF.
+    """
+
+    layout: str
+    settings: Sections
+    state: dict[str, Tensor]
+    notes: list[str] = field(default_factory=list)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    own_names: dict[str, str] = field(default_factory=dict)
+    filled: list[str] = field(default_factory=list)
+    loss: dict[str, Any] | None = None
+    calibration: Any = None
+    evaluation: Any = None
+
+
+def read_classifier(
+    folder: ClassifierFolder, chosen: Mapping[str, Any], bona_fide: Sequence[str] = ()
+) -> Recognised:
+    """Read the classifier of a folder.
+
+    Args:
+        chosen: Settings by full name, which override those of the folder.
+        bona_fide: Names or numbers of the bona fide classes chosen by the user; (): by class names.
+
+    Raises:
+        UsageError: there is no such class, or transformers is needed but not installed.
+        UnknownPolarityError: the bona fide classes are unknown.
+        AsdfError: its files cannot be read, are not a classifier, or contradict each other.
+    """
+    state = hugging_face.read_state(folder.path)
+    classes = _count_classes(folder, state)
+    names = folder.class_names(classes)
+    polarity = _find_polarity(folder, names, chosen, bona_fide)
+    settings = Sections()
+    assign(settings, _head_settings(folder, state, names, polarity))
+    assign(settings, _encoder_settings(settings.front_end, folder))
+    layout = f"{folder.class_name} of transformers, {classes} classes"
+    read = Recognised(layout, settings, {})
+    read.notes.append(f"bona fide: {_list_classes(names, polarity)}, {polarity.reason}")
+    read.notes.append(_describe_normalisation(folder))
+    read.notes.append(_set_lengths(settings, folder, chosen))
+    assign(settings, {name: value for name, value in chosen.items() if name != _BONA_FIDE})
+    _fill(read, state, folder)
+    return read
+
+
+def _count_classes(folder: ClassifierFolder, state: Mapping[str, Tensor]) -> int:
+    """Return the number of classes according to the layers of the head.
+
+    Raises:
+        AsdfError: there is no complete head, it has one output, or versions of transformers
+            disagree on its computation.
+    """
+    path = folder.path
+    classes = head_size(state, folder.family)
+    if classes is None:
+        needed = head_layers(folder.family)
+        missing = [name for name in needed if name not in state] or list(needed)
+        raise AsdfError(
+            f"{path} is a {folder.class_name} by its configuration, but it has no usable "
+            f"{' and '.join(missing)}: {describe_layers(state)}. Its weights are from another "
+            "network, or an encoder alone. To train a network on an encoder's features: "
+            f"front_end.weights={path}."
+        )
+    if classes < 2:
+        raise AsdfError(
+            f"{path} has one output and no classes (classifier.weight), so its meaning is unknown. "
+            f"To train a network on its encoder: front_end.weights={path}."
+        )
+    written_by = str(folder.config.get("transformers_version", ""))
+    is_pre_norm = folder.family in OUR_OWN and bool(folder.config.get("do_stable_layer_norm"))
+    if LAYER_WEIGHTS in state and is_pre_norm and written_by.partition(".")[0] == "5":
+        raise AsdfError(
+            f"{path} sums layers ({LAYER_WEIGHTS}) of an encoder that ends with a norm, and was "
+            f"saved by transformers {shorten(written_by)}, which sums the last layer before that "
+            "norm; ASDF sums it after, as transformers 4 did: its scores would differ."
+        )
+    return classes
+
+
+def _head_settings(
+    folder: ClassifierFolder,
+    state: Mapping[str, Tensor],
+    names: tuple[str, ...],
+    polarity: Polarity,
+) -> dict[str, Any]:
+    """Return the settings of all parts except the encoder."""
+    values: dict[str, Any] = {
+        "network.network_class": NETWORK_CLASS,
+        "network.score": "difference",
+        "back_end.classifier_classes": names,
+        _BONA_FIDE: polarity.bona_fide,
+        "back_end.classifier_family": folder.family,
+        "back_end.classifier_pooling": "tokens" if folder.family == AST else "mean",
+        "back_end.classifier_padding": folder.padding,
+        "front_end.normalize_waveforms": folder.normalizes,
+    }
+    if PROJECTOR in state:
+        values["back_end.classifier_projection"] = int(state[PROJECTOR].shape[0])
+    if LAYER_WEIGHTS in state:
+        values["front_end.layer"] = "weighted"
+    return values
+
+
+def _find_polarity(
+    folder: ClassifierFolder,
+    names: tuple[str, ...],
+    chosen: Mapping[str, Any],
+    bona_fide: Sequence[str],
+) -> Polarity:
+    stated = bona_fide or [str(number) for number in chosen.get(_BONA_FIDE, ())]
+    if stated:
+        return chosen_polarity(stated, names)
+    polarity = read_polarity(names)
+    if not polarity.bona_fide:
+        raise unknown_polarity(folder.path, polarity, len(names))
+    return polarity
+
+
+def _list_classes(names: tuple[str, ...], polarity: Polarity) -> str:
+    listed = [f"class {number} ({names[number]!r})" for number in polarity.bona_fide]
+    return " and ".join(listed)
+
+
+def _describe_normalisation(folder: ClassifierFolder) -> str:
+    setting = f"front_end.normalize_waveforms = {folder.normalizes}"
+    if folder.extractor is None:
+        return f"{setting}: transformers' default, as there is no {hugging_face.PREPROCESSOR}"
+    if "do_normalize" in folder.extractor:
+        return f"{setting}, by {hugging_face.PREPROCESSOR}"
+    return f"{setting}: the default of transformers for {folder.family}"
+
+
+def _set_lengths(settings: Sections, folder: ClassifierFolder, chosen: Mapping[str, Any]) -> str:
+    """Set the scored length of recordings; return the note about it."""
+    most = settings.network.max_evaluation_utterance_length_in_samples
+    stated = folder.max_samples
+    # A file may state any number; memory is limited by our own maximum.
+    longest = min(stated or most, most)
+    lengths = {_MIN: FRAME_SAMPLES, _MAX: max(longest, FRAME_SAMPLES)}
+    lengths = {name: value for name, value in lengths.items() if name not in chosen}
+    assign(settings, lengths)
+    seconds = settings.network.max_evaluation_utterance_length_in_samples / 16000
+    if folder.padding:
+        return f"scored: up to {seconds:g} s, with silence behind shorter recordings, as Whisper's"
+    if stated is not None:
+        return f"scored: whole, up to {seconds:g} s, by max_length of {hugging_face.PREPROCESSOR}"
+    if folder.family == AST:
+        return "scored: whole recordings, whose frames the extractor cuts or pads"
+    return (
+        f"scored: whole, up to {seconds:g} s, as transformers' pipeline does: the folder states no "
+        "length. If its model card does, set it: "
+        f"{_MAX}=SAMPLES"
+    )
+
+
+def _encoder_settings(chosen: FrontEnd, folder: ClassifierFolder) -> dict[str, Any]:
+    """Return the settings of the encoder: ASDF's own if supported, else transformers'."""
+    architecture = own_architecture(folder)
+    if architecture is not None:
+        return {"front_end.architecture": architecture.to_text()}
+    # A sum of layers uses their outputs, before the number of frames increases again.
+    is_upsampled = folder.family in UPSAMPLED and chosen.layer == "last"
+    kind = "encoder_output" if is_upsampled else "transformers"
+    return {
+        "front_end.front_end_class": kind,
+        "front_end.architecture": architecture_text_of(folder.path),
+    }
+
+
+def own_architecture(folder: ClassifierFolder) -> Architecture | None:
+    """Return our architecture of an encoder; None if transformers computes it."""
+    if folder.family not in OUR_OWN:
+        return None
+    # Of these types, only WavLM differs from wav2vec 2.0 in its layers.
+    kind = "wavlm" if folder.family == "wavlm" else "wav2vec2"
+    try:
+        return hugging_face.architecture_of({**folder.config, "model_type": kind}, folder.path)
+    except AsdfError:
+        # A property is not supported by ours, such as another activation.
+        return None
+
+
+def _fill(read: Recognised, state: Mapping[str, Tensor], folder: ClassifierFolder) -> None:
+    """Rename the layers to our names."""
+    encoder = {}
+    prefix = _encoder_prefix(state)
+    for name, tensor in state.items():
+        if name == LAYER_WEIGHTS:
+            read.state[_SUM] = tensor
+        elif name.startswith(("projector.", "classifier.")):
+            read.state[_BACK_END + name] = tensor
+        elif prefix and name.startswith(prefix):
+            encoder[name.removeprefix(prefix)] = tensor
+        else:
+            # The check of layers reports it as unknown.
+            read.state[name] = tensor
+    if read.settings.front_end.front_end_class is None:
+        layers, left_out = hugging_face.torchaudio_names(encoder)
+    else:
+        layers, left_out = _transformers_names(encoder, read.settings.front_end, folder)
+    read.state |= {FRONT_END + name: tensor for name, tensor in layers.items()}
+    if left_out:
+        read.left_out[_UNUSED] = [prefix + name for name in left_out]
+    read.own_names = _own_names(read, state, prefix)
+
+
+def _encoder_prefix(state: Mapping[str, Tensor]) -> str:
+    """Return the prefix of the encoder's layers, such as 'wav2vec2.'."""
+    heads = ("projector", "classifier", LAYER_WEIGHTS)
+    first = [name.partition(".")[0] for name in state if name.partition(".")[0] not in heads]
+    return f"{first[0]}." if first else ""
+
+
+def _transformers_names(
+    encoder: Mapping[str, Tensor], chosen: FrontEnd, folder: ClassifierFolder
+) -> tuple[dict[str, Tensor], list[str]]:
+    is_output = chosen.front_end_class == "encoder_output"
+    kind = EncoderOutputFrontEnd if is_output else TransformersFrontEnd
+    with without_numbers():
+        front_end = kind(chosen)
+    layers = choose_layers(encoder, front_end, str(folder.path))
+    return layers.used, layers.left_out
+
+
+def _own_names(read: Recognised, state: Mapping[str, Tensor], prefix: str) -> dict[str, str]:
+    """Return the folder's names of layers by ours, including those that it lacks."""
+    names = {}
+    if read.settings.front_end.front_end_class is None:
+        architecture = Architecture.from_text(read.settings.front_end.architecture)
+        for name in architecture.shapes():
+            names[FRONT_END + name] = prefix + hugging_face.hugging_face_name(name)
+    for part in ("projector", "classifier"):
+        for kind in ("weight", "bias"):
+            names[f"{_BACK_END}{part}.{kind}"] = f"{part}.{kind}"
+    return {**names, **own_names(read.state, state)}
+
+
+def own_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, str]:
+    """Return the file's names of layers by ours, for tensors that were taken unchanged."""
+    # By identity, since equal values may be of several layers.
+    names = {id(tensor): name for name, tensor in theirs.items()}
+    return {name: names[id(tensor)] for name, tensor in ours.items() if id(tensor) in names}

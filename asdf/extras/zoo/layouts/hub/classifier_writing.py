@@ -15,16 +15,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from asdf.checkpoint.safetensors_network import CONFIG, write_safetensors
+from asdf.checkpoint.network_reading import CONFIG, write_safetensors
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.hub.classifier_folder import (
     CLASSIFIERS,
+    FRONT_END,
     LAYER_WEIGHTS,
     OUR_OWN,
     WHISPER,
     WINDOW_SAMPLES,
 )
-from asdf.extras.zoo.layouts.hub.classifier_reading import FRONT_END
 from asdf.extras.zoo.networks.classes import SSL_Classifier
 from asdf.extras.zoo.settings import OwnSizes, sizes_of
 from asdf.facts import SAMPLE_RATE

@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asdf.checkpoint.fitting import first_names
+from asdf.checkpoint.base_weights import first_names
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.hub.classifier_reading import FRONT_END, Recognised, own_names
-from asdf.extras.zoo.layouts.name_maps.name_map import NameMap
+from asdf.extras.zoo.layouts.hub.classifier_folder import FRONT_END, Recognised, own_names
+from asdf.extras.zoo.layouts.name_maps.known import NameMap
 from asdf.extras.zoo.layouts.name_maps.training_config import Stated
 from asdf.extras.zoo.layouts.scored_as_published import published_length, whole_recordings
 from asdf.extras.zoo.layouts.sizes import ARCHITECTURE, SHAPES, back_end_sizes, find_architecture
 from asdf.interchange.fairseq import original_names
 from asdf.interchange.front_end_weights import read_front_end_weights, rename_front_end
-from asdf.networks.autocast import without_numbers
 from asdf.networks.build import build_network
+from asdf.networks.casting import without_numbers
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.settings.sections import Sections, assign
 

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from torch import Tensor, nn
 
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.hub.classifier_reading import FRONT_END
-from asdf.extras.zoo.layouts.name_maps.known import name_maps_by_kind
-from asdf.extras.zoo.layouts.name_maps.name_map import NameMap
+from asdf.extras.zoo.layouts.hub.classifier_folder import FRONT_END
+from asdf.extras.zoo.layouts.name_maps.known import NameMap, name_maps_by_kind
 from asdf.extras.zoo.layouts.name_maps.reading import MASK, MASK_EMBEDDING
 from asdf.extras.zoo.layouts.published import Layout, check_nothing_added, front_end_of
 from asdf.interchange.fairseq import original_names
