@@ -16,10 +16,8 @@
     python -m asdf launch RUN.PY a b --seeds 0-2 --report page.html --latex table.tex
 
 Each run has its own system folder, and its output goes to launch.log there. The same command
-resumes unfinished runs; with more values or seeds it adds the new runs.
-
-Invariant: page and table cover all runs of the launch or are not written, so that no table in a
-paper lacks a seed silently.
+resumes unfinished runs; with more values or seeds it adds the new runs. Page and table cover all
+runs of the launch, or are not written.
 """
 
 from __future__ import annotations

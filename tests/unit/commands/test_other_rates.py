@@ -15,7 +15,7 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.extras.service.service import Question
+from asdf.extras.service.service import Question, Slot
 from asdf.extras.service.uploads import Upload, Wait
 from tests.extras.service.conftest import LIMITS, running
 from tests.unit.scoring.test_other_rates import STEREO, saved, sections, speech
@@ -118,7 +118,7 @@ def test_the_service_hears_speakers_of_a_chosen_channel(tmp_path) -> None:
     upload = Upload(content, "call.wav", turns)
     with running(detector, LIMITS) as served:
         wait = Wait(time.monotonic() + 60, Event())
-        decoded = served.service._decode(upload, Question(), wait)
+        decoded = served.service._decode(upload, Question(), wait, Slot())
     ((speaker, pieces),) = decoded.speakers
     assert speaker.name == "a" and pieces is not None and pieces.total == 48_000
     outcomes = detector.hearing.score(pieces.all)

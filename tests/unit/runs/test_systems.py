@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # Code of what is promised on Linux alone, or that looks before it calls.
 OF_LINUX = {
     "data/feature_cache.py": {"pwrite"},
-    "data/loaders.py": {"pthread_sigmask", "sigwaitinfo"},
+    "data/loaders.py": {"pthread_sigmask"},
     "distributed/devices.py": {"sched_getaffinity"},
     "launcher/processes.py": {"SIGKILL"},
     "launcher/slurm.py": {"getuid"},

@@ -205,7 +205,7 @@ def test_a_changed_or_missing_network_is_refused(moved):
     with pytest.raises(AsdfError, match="this detector cannot be copied"):
         pickle.dumps(detector)
     (moved.parent / "b.pt").unlink()
-    with pytest.raises(AsdfError, match=r"there is no network .*b.pt"):
+    with pytest.raises(AsdfError, match=r"there is no file .*b.pt"):
         asdf.Detector(moved, "cpu")
 
 
@@ -258,7 +258,7 @@ def test_what_is_no_json_is_refused(moved):
     moved.write_text("[" * 100_000)
     with pytest.raises(AsdfError, match="is damaged or not JSON"):
         asdf.Detector(moved, "cpu")
-    with pytest.raises(AsdfError, match=r"cannot read .*: No such file"):
+    with pytest.raises(AsdfError, match=r"there is no file "):
         asdf.Detector(moved.with_name("y.json"), "cpu")
 
 

@@ -21,7 +21,7 @@ from asdf.extras.zoo.layouts.hub.classifier_folder import FRONT_END, Recognised,
 from asdf.extras.zoo.layouts.published import POSITIONS, without
 from asdf.extras.zoo.layouts.scored_as_published import published_length
 from asdf.extras.zoo.layouts.sizes import back_end_sizes, find_architecture
-from asdf.extras.zoo.networks.deepfense import SSL_GatedConformer
+from asdf.extras.zoo.networks.gated_conformer import SSL_GatedConformer
 from asdf.interchange import hugging_face
 from asdf.networks.back_ends.conformer import sinusoids
 from asdf.networks.front_ends.architectures import Architecture
