@@ -230,8 +230,8 @@ class EvaluateOptions(
         "C,C",
     )
     costs: str | None = option(
-        "costs other than those of ASVspoof 5: p_spoof, cost_miss, cost_fa; of the a-DCF also "
-        "p_target, p_nontarget, cost_spoof",
+        "costs other than those of ASVspoof 5: p_spoof, cost_miss, cost_fa, or nist2008, nist2010, "
+        "asvspoof2019; of the a-DCF also p_target, p_nontarget, cost_spoof",
         "NAME=X,...",
     )
     intervals: Literal["speakers", "trials"] = option(

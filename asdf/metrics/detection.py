@@ -308,6 +308,14 @@ class DetectionCost:
 ASVSPOOF5 = DetectionCost()
 COST_NAMES = {"p_spoof": "spoof_prior", "cost_miss": "miss", "cost_fa": "false_alarm"}
 """Parameters of `DetectionCost` by their names on the command line."""
+NAMED_COSTS = {
+    "asvspoof2019": "p_spoof=0.05,cost_miss=1,cost_fa=10",
+    "asvspoof5": "p_spoof=0.05,cost_miss=1,cost_fa=10",
+    "nist2008": "p_spoof=0.99,cost_miss=10,cost_fa=1",
+    "nist2010": "p_spoof=0.999,cost_miss=1,cost_fa=1",
+}
+"""Costs of evaluation plans: of the countermeasure in ASVspoof 2019's t-DCF and in ASVspoof 5, and
+of NIST's speaker recognition evaluations, where a target has the prior 0.01 and 0.001."""
 _Costs = TypeVar("_Costs")
 
 
@@ -316,19 +324,22 @@ def with_costs(costs: _Costs, text: str | None, names: Mapping[str, str] = COST_
 
     Args:
         costs: A dataclass that refuses impossible values.
+        text: Values by name, or a name of `NAMED_COSTS`.
         names: Its attributes by their names in the text.
 
     Raises:
         UsageError: a part is not of this form, or a value is impossible.
     """
     values = {}
-    for part in filter(None, (text or "").split(",")):
+    plans = NAMED_COSTS if names is COST_NAMES else {}
+    for part in filter(None, plans.get(text or "", text or "").split(",")):
         name, _, number = part.partition("=")
         try:
             values[names[name.strip()]] = read_number(number)
         except (KeyError, ValueError):
+            known = ", ".join([*names, *plans])
             raise UsageError(
-                f"--costs {text}: {part!r} is not NAME=NUMBER. Names: {', '.join(names)}."
+                f"--costs {text}: {part!r} is not NAME=NUMBER. Names: {known}."
             ) from None
     try:
         return replace(costs, **values)  # type: ignore[type-var]

@@ -156,8 +156,8 @@ def test_which_system_leads_follows_from_the_costs():
         ("cost_miss=-1", "costs above 0"),
         ("cost_fa=1_0", "'cost_fa=1_0' is not NAME=NUMBER"),
         ("cost_fa", "'cost_fa' is not NAME=NUMBER"),
-        ("p_target=0.01", "Names: p_spoof, cost_miss, cost_fa."),
-        ("asvspoof2019", "Names: p_spoof, cost_miss, cost_fa."),
+        ("p_target=0.01", "Names: p_spoof, cost_miss, cost_fa, asvspoof2019"),
+        ("add2023", "Names: p_spoof, cost_miss, cost_fa, asvspoof2019"),
     ],
 )
 def test_impossible_costs_are_refused(text, message):
@@ -196,3 +196,20 @@ def test_a_set_without_speakers_has_intervals_over_trials(folder, capsys):
     main(["evaluate", "a.txt", "--replicates", "40", "--latex", "out.tex"])
     latex = (folder / "out.tex").read_text(encoding="utf-8")
     assert "in brackets: 95 \\% intervals over trials}" in latex
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("nist2008", (0.99, 10, 1)),
+        ("nist2010", (0.999, 1, 1)),
+        ("asvspoof2019", (0.05, 1, 10)),
+        ("asvspoof5", (0.05, 1, 10)),
+    ],
+)
+def test_plans_are_known_by_name(name, values):
+    assert with_costs(DetectionCost(), name) == DetectionCost(*values)
+    with pytest.raises(UsageError, match="nist2010"):
+        with_costs(DetectionCost(), f"{name}x")
+    with pytest.raises(UsageError, match="is not NAME=NUMBER"):
+        with_costs(DetectionCost(), name, {"p_spoof": "spoof_prior"})
