@@ -259,7 +259,7 @@ def start(
     return RunningJob(job, process, slots, log_start)
 
 
-def kill_tree(root: int, number: int = signal.SIGKILL) -> None:
+def kill_tree(root: int, number: int | None = None) -> None:
     """Kill a process and all its descendants, or send them another signal.
 
     A signal to the session would not suffice: torchrun starts its processes in other sessions.
@@ -276,7 +276,7 @@ def kill_tree(root: int, number: int = signal.SIGKILL) -> None:
         tree += below.get(process, [])
     for process in tree:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(process, number)
+            os.kill(process, signal.SIGKILL if number is None else number)
 
 
 def _stop_with(launcher: int) -> None:

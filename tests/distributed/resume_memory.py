@@ -21,6 +21,7 @@ from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint
 from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from asdf.training.schedules import find_schedule
 from asdf.training.training_progress import Progress
 
 FROZEN = 5000
@@ -52,8 +53,10 @@ class Resumed:
     """A trainer, as far as a resume needs one."""
 
     def __init__(self) -> None:
-        network, self.optimiser, _ = make()
-        self.step = SimpleNamespace(network=network, optimiser=self.optimiser)
+        network, self.optimiser, self.settings = make()
+        schedule = find_schedule(self.settings, None)
+        self.step = SimpleNamespace(network=network, optimiser=self.optimiser, schedule=schedule)
+        self.plan = SimpleNamespace(order=lambda epoch: range(100))
         self.progress = Progress()
         self.began = anonymous_bytes()
 
@@ -75,8 +78,10 @@ def main() -> None:
         trainer = Resumed()
         settings = Sections()
         settings.recipe.training_sets = ()
+        layout = Layout(folder.parent)
+        layout.settings.touch()
         run = SimpleNamespace(
-            folders=SimpleNamespace(networks=folder, layout=Layout(folder.parent)),
+            folders=SimpleNamespace(networks=folder, layout=layout),
             world=world,
             settings=settings,
             validation_sets=(),

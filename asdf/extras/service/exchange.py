@@ -17,7 +17,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asdf.extras.service.access import Names
-from asdf.extras.service.limits import Counts, Refusal
+from asdf.extras.service.counts import Counts
+from asdf.extras.service.limits import Refusal
 from asdf.runs.log import LOG
 
 # For a client that keeps sending, and for one that does not.

@@ -15,7 +15,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 
 from asdf.errors import AsdfError
-from asdf.extras.service.limits import Counts
+from asdf.extras.service.counts import Counts
 from asdf.runs.log import LOG
 from asdf.scoring.hearing import Hearing, Pieces
 from asdf.scoring.scored import Scored, WindowScore

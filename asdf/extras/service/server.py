@@ -159,7 +159,7 @@ def serve(
     )
     with ExitStack() as stack:
         if workers > 1:
-            # They count in its files: `asdf.extras.service.limits`.
+            # They count in its files: `asdf.extras.service.counts`.
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="asdf-service-"))
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         server.serve(target_loader=work.load, wrap_loader=False)

@@ -23,7 +23,8 @@ import numpy as np
 
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.service.limits import GONE, Counts, Refusal, ServiceLimits, for_clients
+from asdf.extras.service.counts import Counts
+from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.extras.service.passes import SharedPasses
 from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload, recording_of
 from asdf.scoring.detector import Detector

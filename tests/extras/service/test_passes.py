@@ -10,7 +10,7 @@ import pytest
 
 import asdf
 from asdf.errors import AsdfError
-from asdf.extras.service.limits import Counts
+from asdf.extras.service.counts import Counts
 from asdf.extras.service.passes import SharedPasses
 from asdf.scoring.hearing import Hearing
 from tests.conftest import PATIENCE_S
