@@ -221,7 +221,7 @@ def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
         (("--costs", "p_spoof=1"), 2, "--costs p_spoof=1: the prior must lie between 0 and 1"),
         (("--costs", "cost_fa=-1"), 2, "and costs above 0"),
         (("--costs", "cost_fa=nan"), 2, "and costs above 0"),
-        (("--costs", "prior=.1"), 2, "Names: p_spoof, cost_miss, cost_fa."),
+        (("--costs", "prior=.1"), 2, "Names: p_spoof, cost_miss, cost_fa, asvspoof2019"),
         (("--costs", "cost_fa=3", "--at-eer"), 2, "Give one of the two"),
         (("--prior", ".1"), 2, "calibrate --prior has left ASDF. Give --costs p_spoof=X,"),
     ],
