@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from asdf.errors import AsdfError, InUseError, UsageError
+from asdf.places import split_part
 from asdf.runs.files import atomic_write, files_named, write_advice
 from asdf.runs.systems import can_lock
 from asdf.text import and_more
@@ -205,6 +206,7 @@ class Passing:
 
 def stamp_of(path: str) -> list[int]:
     """Return the size and modification time of a recording, or of its archive."""
+    path, _ = split_part(path)
     # The path of a recording in an archive is below the archive's path, which alone exists.
     for candidate in (path, *map(str, Path(path).parents)):
         with suppress(OSError, ValueError):

@@ -20,6 +20,7 @@ from asdf.commands.score_journal import Part
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.hub import PREFIX, SUFFIXES
+from asdf.places import split_part
 from asdf.runs.layout import Layout
 from asdf.runs.streams import STREAM
 from asdf.shipped import SMALL
@@ -366,7 +367,7 @@ def _is_recording(word: str) -> bool:
     """Whether an argument means recordings, such as a folder that is neither network nor run."""
     from asdf.commands.score_recordings import LIST_SUFFIXES
 
-    path = Path(word)
+    path = Path(split_part(word)[0])
     if path.is_dir():
         # The folder of a network on the hub, and the folder of a run.
         marks = (path / "config.json", Layout(path).settings)

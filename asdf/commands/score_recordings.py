@@ -26,7 +26,7 @@ from asdf.corpora import (
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.places import near_name
+from asdf.places import near_name, split_part
 from asdf.recipe.declared_corpora import read_named
 from asdf.runs.log import LOG
 from asdf.segments import Speaker
@@ -255,6 +255,9 @@ def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
             )
         return map(Recording, files)
     if not exists:
+        file, part = split_part(str(path))
+        if part is not None and Path(file).is_file():
+            return [Recording(path)]
         raise UsageError(f"there is no file or folder {path}{from_here(path)}.{near_name(path)}")
     if path.suffix.lower() not in LIST_SUFFIXES:
         return [Recording(path)]

@@ -13,6 +13,7 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
+from asdf.commands.score_journal import stamp_of
 from asdf.errors import UsageError
 from asdf.evaluation import read_any_scores
 from asdf.scoring.columns import UNDECIDED
@@ -216,3 +217,21 @@ def test_a_speaker_has_the_scores_of_channels_that_differ(network: Path, tmp_pat
         assert each["score"] == pytest.approx(expected, abs=2e-4)
     assert [each["channel"] for each in channels] == [0, 1]
     assert "the channels are not the same sound" in ann.result.remark
+
+
+def test_a_line_of_a_channel_can_be_scored_by_its_name(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("call.wav"), ONE, OTHER)
+    names = ["call.wav#channel=1", "call.wav#t=0.5,1.2&channel=0"]
+    assert main(["score", str(network), *names, "--json", "out.json", "--device", "cpu"]) == 0
+    scores = [each["score"] for each in json.loads(Path("out.json").read_text())["recordings"]]
+    samples = soundfile.read("call.wav", dtype="float32")[0]
+    parts = [samples[:, 1], samples[8000:19200, 0]]
+    expected = [opened(network).score_whole(part, RATE).score for part in parts]
+    assert scores == pytest.approx(expected, abs=1e-5)
+    for name in ("call.wav#channel=x", "gone.wav#channel=1"):
+        assert main(["score", str(network), name]) == 2
+        assert f"there is no file or folder {name}" in capsys.readouterr().err
+    assert stamp_of(names[0]) == stamp_of("call.wav") != stamp_of(".")
