@@ -25,7 +25,7 @@ from typing import Any
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import show, text_stream
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
-from asdf.metrics.summary import EER, MIN_DCF
+from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.report import (
     Comparison,
     Difference,

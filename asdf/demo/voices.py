@@ -36,15 +36,13 @@ from asdf.audio.vocoding.analysis import (
     cut,
     draw_noise,
     excite,
-    excite_envelope,
-    griffin_lim,
     mel_filters,
     overlap_add,
-    predict_and_excite,
     regular_wave,
     round_up,
     smooth,
 )
+from asdf.audio.vocoding.classical import excite_envelope, griffin_lim, predict_and_excite
 from asdf.demo.articulation import TICK, Speaker, articulate, draw_targets
 from asdf.facts import SAMPLE_RATE
 

@@ -30,7 +30,8 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import bundle_architecture
 from asdf.networks.build import build_network, self_contained
-from asdf.networks.interface import check_outputs, frame_hop, inputs_on_noise, waveform_shape
+from asdf.networks.interface import frame_hop, inputs_on_noise, waveform_shape
+from asdf.networks.output_check import check_outputs
 from asdf.recipe.run_folders import Folders
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, is_ours, look_for_class

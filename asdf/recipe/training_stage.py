@@ -21,7 +21,7 @@ from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import SSLDetector, frame_hop, summary
 from asdf.networks.build import channels_of, front_end_summary
-from asdf.networks.interface import check_outputs
+from asdf.networks.output_check import check_outputs
 from asdf.networks.split import feature_identity
 from asdf.recipe.run import Run
 from asdf.recipe.scoring_stage import score_validation_sets

@@ -16,8 +16,9 @@ from typing import Any
 
 from asdf.metrics.decisions import DECISION_METRICS, Decisions
 from asdf.metrics.detection import ASVSPOOF5
+from asdf.metrics.metric_columns import METRICS, defined
 from asdf.metrics.results import Condition
-from asdf.metrics.summary import METRICS, Summary, Tandem, defined
+from asdf.metrics.summary import Summary, Tandem
 from asdf.report.paper_tables import to_latex
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
 from asdf.tables.booktabs import as_latex

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from asdf.metrics.detection import ASVSPOOF5
 from asdf.metrics.intervals import Interval
-from asdf.metrics.summary import METRICS, Summary, intervals_of, metric_columns
+from asdf.metrics.metric_columns import METRICS, intervals_of, metric_columns
+from asdf.metrics.summary import Summary
 from asdf.report.conditions import columns_of, eer_columns, macro_f1_columns, value_heading
 from asdf.report.gathering import Gathered
 from asdf.report.result_tables import set_column, system_columns

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from asdf.metrics.intervals import FEW_GROUPS, Interval
+from asdf.metrics.metric_columns import EER, Metric, defined, intervals_of
 from asdf.metrics.results import Condition
-from asdf.metrics.summary import EER, TESTED, Metric, Summary, defined, intervals_of
+from asdf.metrics.summary import TESTED, Summary
 from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered, Measurement
 from asdf.tables.page_cells import PageTable, as_page

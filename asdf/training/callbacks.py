@@ -222,13 +222,6 @@ def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Ca
         return kind(settings, folder)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "TensorBoard":
-        # Configs of the first version refer to it in this module.
-        return import_module("asdf.training.callbacks").TensorBoard
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 # The entries of a record that are drawn over the steps.
 _OVER_STEPS = ("loss", "learning_rate", "utterances_per_s", "data_wait")
 

@@ -35,14 +35,8 @@ from asdf.distributed.gpus import send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.attached import loss_of
 from asdf.networks.back_ends.back_end import BackEnd, masks_no_padding
-from asdf.networks.interface import (
-    COLUMNS,
-    Outputs,
-    fixed_samples,
-    further_inputs,
-    input_columns,
-    numbers_unchanged,
-)
+from asdf.networks.interface import COLUMNS, Outputs, fixed_samples, further_inputs, input_columns
+from asdf.networks.output_check import numbers_unchanged
 from asdf.networks.ssl_detector import SSLDetector
 from asdf.runs.log import LOG
 from asdf.scoring.computing import memory_errors_as

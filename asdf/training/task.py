@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from asdf.data.datasets import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.attached import EMBEDDING, Extra, Head, attach_head
-from asdf.networks.interface import compute_on_noise, left_unchanged
+from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.files import atomic_write
 from asdf.runs.seeds import derived_seed
 from asdf.settings.class_path import UserErrors, find_class, is_ours

@@ -116,8 +116,6 @@ def formats_table() -> str:
     return "\n".join(lines)
 
 
-__all__ = ["FORMATS", "check_submission", "write_submission", "write_text_or_zip"]
-
 _SHOWN = 5
 # The earliest date in a zip, so that equal scores give equal bytes.
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)

@@ -4,6 +4,6 @@ Xin Wang and Junichi Yamagishi: Spoofed training data for speech spoofing counte
 efficiently created using neural vocoders. ICASSP 2023. Ours are not neural.
 """
 
-from asdf.audio.vocoding.analysis import Vocoder, Vocoders, open_vocoders, try_vocoders
+from asdf.audio.vocoding.vocoder import Vocoder, Vocoders, open_vocoders, try_vocoders
 
 __all__ = ["Vocoder", "Vocoders", "open_vocoders", "try_vocoders"]

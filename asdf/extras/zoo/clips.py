@@ -168,7 +168,6 @@ def import_checked(
         UsageError: as `import_detector`.
         AsdfError: as `import_detector`; or the recordings contradict it, or cannot be scored.
     """
-    from asdf.extras.zoo.clips import check_stated, describe_decision, is_reversed
     from asdf.extras.zoo.layouts.hub.class_names import UnknownPolarityError
     from asdf.extras.zoo.layouts.importing import import_detector
 
@@ -191,7 +190,6 @@ def import_checked(
 
 def _score_clips(imported: Imported, clips: Clips, folder: Path | None, out: Path) -> ClipScores:
     from asdf.checkpoint.network_file import write_network_file
-    from asdf.extras.zoo.clips import ClipScores
     from asdf.scoring.detector import Detector
 
     # In OUT's folder, which has enough space.

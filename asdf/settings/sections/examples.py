@@ -188,10 +188,10 @@ class Augmentation(KnownNames):
 
 
 VOCODERS = {
-    "griffin_lim": "asdf.audio.vocoding.analysis.GriffinLim",
-    "source_filter": "asdf.audio.vocoding.analysis.SourceFilter",
-    "lpc": "asdf.audio.vocoding.analysis.LinearPrediction",
-    "phase": "asdf.audio.vocoding.analysis.PhaseReplacement",
+    "griffin_lim": "asdf.audio.vocoding.classical.GriffinLim",
+    "source_filter": "asdf.audio.vocoding.classical.SourceFilter",
+    "lpc": "asdf.audio.vocoding.classical.LinearPrediction",
+    "phase": "asdf.audio.vocoding.classical.PhaseReplacement",
 }
 
 

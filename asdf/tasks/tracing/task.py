@@ -32,7 +32,8 @@ from asdf.data.datasets import ClipFrames
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.attached import Extra, Head, HeadExtra, attach_head
 from asdf.networks.casting import in_full_precision, without_autocast
-from asdf.networks.interface import Outputs, compute_on_noise, left_unchanged
+from asdf.networks.interface import Outputs
+from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.files import write_text
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed

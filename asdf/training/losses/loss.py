@@ -147,7 +147,7 @@ class Targets:
     Attributes:
         labels_B: Labels, 1 bona fide, 0 spoof; int64, on the network's device.
         columns: Columns that the loss needs.
-        terms: Targets of the further loss terms, by name (`asdf.training.losses.loss`).
+        terms: Targets of the further loss terms, by name.
         partners: Targets of the utterances that these are mixed with (`asdf.data.batches`); None
             without mixup.
         weights_B: Weights of the utterances themselves, float32; the partners have the remainder.

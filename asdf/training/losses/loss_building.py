@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.attached import attach_loss
-from asdf.networks.interface import compute_on_noise, left_unchanged
+from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of

@@ -28,7 +28,8 @@ from asdf.data.batches import Batch
 from asdf.data.training_plan import Window
 from asdf.distributed.gpus import fetch_later
 from asdf.errors import AsdfError
-from asdf.networks.interface import Outputs, as_outputs, further_inputs, numbers_unchanged
+from asdf.networks.interface import Outputs, as_outputs, further_inputs
+from asdf.networks.output_check import numbers_unchanged
 from asdf.runs.seeds import derived_seed, generator
 from asdf.training.captured_passes import GraphedPasses
 from asdf.training.passes import Passes, compile_errors_as_usage_errors, exchange_now

@@ -27,7 +27,8 @@ from asdf.data.training_plan import Share, Window
 from asdf.distributed.gpus import send
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.networks.interface import Outputs, as_outputs, numbers_unchanged
+from asdf.networks.interface import Outputs, as_outputs
+from asdf.networks.output_check import numbers_unchanged
 from asdf.training.captured_passes import GraphedPasses
 from asdf.training.gradients import LastStep
 from asdf.training.losses import Targets

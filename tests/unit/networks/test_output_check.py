@@ -10,7 +10,8 @@ from torch import nn
 
 from asdf.errors import AsdfError
 from asdf.networks.build import build_network
-from asdf.networks.interface import Outputs, check_outputs
+from asdf.networks.interface import Outputs
+from asdf.networks.output_check import check_outputs
 from asdf.settings.sections import Network, Sections
 from tests.unit.networks.inspection import copy_state, names_with_gradient
 

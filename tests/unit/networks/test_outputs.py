@@ -10,7 +10,8 @@ from torch.utils import _pytree
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.attached import TRAINED_LOSS, Attached, attach, completed
-from asdf.networks.interface import Outputs, as_outputs, check_outputs
+from asdf.networks.interface import Outputs, as_outputs
+from asdf.networks.output_check import check_outputs
 from asdf.settings.sections import Network, Sections
 from asdf.training.losses import OCSoftmax
 

@@ -12,7 +12,7 @@ from asdf.errors import UsageError
 from asdf.interchange import write_onnx, write_torchscript
 from asdf.networks import TransformersFrontEnd, build_network
 from asdf.networks.front_ends.transformers_config import read_config
-from asdf.networks.interface import check_outputs
+from asdf.networks.output_check import check_outputs
 from asdf.networks.split import FromFeatures, feature_identity
 from asdf.networks.tuning import freeze_front_end
 from asdf.settings.sections import FrontEnd, Sections

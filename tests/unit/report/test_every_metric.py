@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asdf.__main__ import main
-from asdf.metrics.summary import METRICS
+from asdf.metrics.metric_columns import METRICS
 from asdf.tables.booktabs import latex_text
 from tests.conftest import ROOT
 from tests.proofs.test_results import write_detection
@@ -25,10 +25,10 @@ EVALUATE = [
 # A program that registers a metric, and then is the command line.
 WITH_ANOTHER = """
 import sys
-from asdf.metrics import summary as summaries
+from asdf.metrics import metric_columns
 
-mine = summaries.Metric(key="mine", name="my metric", of=lambda summary: 0.4375)
-summaries.METRICS = (*summaries.METRICS, mine)
+mine = metric_columns.Metric(key="mine", name="my metric", of=lambda summary: 0.4375)
+metric_columns.METRICS = (*metric_columns.METRICS, mine)
 from asdf.__main__ import main
 
 sys.exit(main(sys.argv[1:]))

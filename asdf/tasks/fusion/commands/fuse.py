@@ -46,8 +46,9 @@ from asdf.errors import AsdfError, UsageError
 from asdf.metrics.bootstrap import SIGNIFICANT, Intervals, paired_test
 from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate, eer_threshold
 from asdf.metrics.fusion import METHODS
+from asdf.metrics.metric_columns import EER, MIN_DCF
 from asdf.metrics.results import Result, evaluate
-from asdf.metrics.summary import EER, MIN_DCF, speakers_of
+from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
 from asdf.runs.streams import input_name
 from asdf.scoring.whose_scores import check_networks_of, network_of, warn_of_other_network

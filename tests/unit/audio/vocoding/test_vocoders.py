@@ -8,7 +8,8 @@ import soundfile
 from numpy.testing import assert_array_equal
 
 from asdf.audio.vocoding import Vocoders, open_vocoders
-from asdf.audio.vocoding.analysis import cut_for_vocoder, mel_filters, minimum_phases
+from asdf.audio.vocoding.analysis import cut_for_vocoder, mel_filters
+from asdf.audio.vocoding.classical import minimum_phases
 from asdf.demo.articulation import draw_speaker
 from asdf.demo.voices import speak
 from asdf.settings.sections import VOCODERS, Sections
