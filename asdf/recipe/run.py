@@ -100,6 +100,8 @@ class Run:
     _validation: dict[str, _Measured] = field(default_factory=dict)
     _evaluation: dict[str, _Measured] = field(default_factory=dict)
     _recordings: dict[str, dict[str, str]] = field(default_factory=dict)
+    # The main rank's alone: what all ranks do together must not depend on it.
+    _recordings_now: dict[str, dict[str, str]] = field(default_factory=dict)
     _augmentation: Chain | None = None
     _callbacks: CallbackGroup | None = None
     _pinned_weights: str | None = None
@@ -389,15 +391,16 @@ class Run:
         with suppress(AsdfError, OSError):
             if stated is None or stated.recordings is None:
                 return ""
-            if name not in self._recordings:
+            now = self._recordings.get(name) or self._recordings_now.get(name)
+            if now is None:
                 # Not `utterances`, with which all ranks make a missing demo corpus.
                 lists = []
                 for part in set_parts(name, self.corpora):
                     corpus = find_corpus(part, self.corpora)
                     lists.append(corpus.read(part, self.folders.database))
                 whole = join(lists) if lists[1:] else lists[0]
-                self._recordings[name] = _describe_recordings(whole)
-            for what, digest in self._recordings[name].items():
+                now = self._recordings_now[name] = _describe_recordings(whole)
+            for what, digest in now.items():
                 if digest != stated.recordings[what]:
                     return (
                         f"the {what} of {name} changed after it was scored into {path}: score the "

@@ -120,6 +120,26 @@ def test_stage_3_says_whether_a_set_changed(recipe, corpus, tmp_path, capsys, ch
     assert outcome.output.count("changed after") == bool(changed)
 
 
+@pytest.mark.slow
+def test_what_the_main_rank_compares_in_a_report_keeps_no_rank_waiting(recipe):
+    words = ("debug", "network.max_epochs=1")
+    assert recipe.run(*words, processes=2).status == 0
+    file = recipe.folder / "run.py"
+    # A report before the scores are made anew, in a recipe of one's own.
+    of_scores = "            run.stage(2, score)\n"
+    removed = (
+        "            for path in run.folders.layout.system.rglob('demo-dev.txt'):\n"
+        "                path.unlink(missing_ok=True)\n"
+    )
+    report = "            run.stage(3, report, main_only=True)\n"
+    text = file.read_text()
+    assert of_scores in text and report in text
+    file.write_text(text.replace(report, "").replace(of_scores, report + removed + of_scores))
+    outcome = recipe.run(*words, processes=2)
+    assert outcome.status == 0, outcome.output
+    assert len(read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")) == 8
+
+
 @pytest.mark.usefixtures("bfloat16")
 def test_the_precision_of_scores_is_next_to_each_eer(recipe, capsys):
     quick = "computing.scoring_precision=bf16"
