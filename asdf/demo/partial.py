@@ -24,7 +24,8 @@ from asdf.audio.vocoding.analysis import Array
 from asdf.demo.articulation import draw_speaker
 from asdf.demo.making import MARK, Making, make_once
 from asdf.demo.synthetic_corpus import BONA_FIDE, Rendering, make_demo_corpus
-from asdf.demo.voices import ATTACKS, record, speak
+from asdf.demo.vocoders import ATTACKS
+from asdf.demo.voices import record, speak
 from asdf.facts import SAMPLE_RATE
 from asdf.segments import COLUMN, Segment, Timed, format_spoofed, spoofed_parts_of, write_rttm
 from asdf.trials.table import write_trials

@@ -20,7 +20,8 @@ from numpy.random import Generator, default_rng
 
 from asdf.demo.articulation import draw_speaker
 from asdf.demo.making import MARK, Making, make_once
-from asdf.demo.voices import ATTACKS, record, speak
+from asdf.demo.vocoders import ATTACKS
+from asdf.demo.voices import record, speak
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import write_text
 

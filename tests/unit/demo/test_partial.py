@@ -13,7 +13,8 @@ from asdf.demo import DemoSet, PartialSet, make_demo_corpus, make_partial_demo
 from asdf.demo import partial as demo_partial
 from asdf.demo.articulation import draw_speaker
 from asdf.demo.making import MARK
-from asdf.demo.voices import ATTACKS, speak
+from asdf.demo.vocoders import ATTACKS
+from asdf.demo.voices import speak
 from asdf.errors import AsdfError
 from asdf.segments import Timed, read_rttm, spoofed_parts_of
 from asdf.trials.lists import check_files, read_list

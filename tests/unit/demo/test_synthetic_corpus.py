@@ -12,7 +12,8 @@ import soundfile
 from asdf.demo import synthetic_corpus as demo_corpus
 from asdf.demo.articulation import draw_speaker
 from asdf.demo.synthetic_corpus import DEMO_SETS, MARK, DemoSet, make_demo_corpus
-from asdf.demo.voices import ATTACKS, speak
+from asdf.demo.vocoders import ATTACKS
+from asdf.demo.voices import speak
 from asdf.errors import AsdfError
 from asdf.trials.lists import read_asvspoof2019_protocol, read_list
 
