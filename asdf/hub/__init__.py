@@ -13,26 +13,20 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
-    from asdf.hub.choosing import (
-        HARDEST,
-        MEASURED_ON,
-        Recommendation,
-        allows_commercial_use,
-        count_parameters,
-        cpu_seconds,
-        recommended,
-        shipped_known,
-        weights_bytes,
-    )
-    from asdf.hub.hub_detectors import (
-        KnownDetector,
-        PublishedEer,
-        classifier_detectors,
-        df_arena_detectors,
-    )
     from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName, hub_name, parse_name
     from asdf.hub.library import explained
-    from asdf.hub.published_detectors import find_published, known_detectors
+    from asdf.hub.published_detectors import (
+        HARDEST,
+        MEASURED_ON,
+        DetectorTable,
+        KnownDetector,
+        PublishedEer,
+        detector_tables,
+        find_published,
+        known_detectors,
+        recommended,
+        shipped_known,
+    )
     from asdf.hub.repositories import (
         Contents,
         Dataset,

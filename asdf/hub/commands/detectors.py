@@ -21,7 +21,7 @@ trained on similar data.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -33,29 +33,17 @@ from asdf.errors import UsageError
 from asdf.hub import (
     HARDEST,
     MEASURED_ON,
+    DetectorTable,
     KnownDetector,
-    allows_commercial_use,
-    classifier_detectors,
-    count_parameters,
-    cpu_seconds,
-    df_arena_detectors,
+    detector_tables,
     known_detectors,
     recommended,
     shipped_known,
-    weights_bytes,
 )
 from asdf.runs.files import write_text
 from asdf.shipped import SMALL, shipped_detector
 from asdf.text import aligned, did_you_mean
 
-# Short names of sets for two tables of 80 columns, explained in the notes.
-_OF_MANY_SETS = {"In-the-Wild": "ITW", "Deepfake-Eval-2024": "DFE24"}
-_OF_2019_LA = {
-    "ASVspoof 2019 LA": "19LA",
-    "ASVspoof 2021 LA": "21LA",
-    "ASVspoof 2021 DF": "21DF",
-    "In-the-Wild": "ITW",
-}
 _SHORT_LICENCES = {
     "CC BY-NC-SA 4.0": "BY-NC-SA",
     "DF Arena, non-commercial": "NC",
@@ -103,7 +91,7 @@ def main(arguments: list[str]) -> int:
     if args.name is not None:
         detectors = _named(args.name, detectors)
     if args.commercial:
-        detectors = [each for each in detectors if allows_commercial_use(each)]
+        detectors = [each for each in detectors if each.commercial_use]
         if not detectors:
             raise UsageError(
                 f"the licence of {args.name} is not known to allow commercial use. Leave "
@@ -139,31 +127,21 @@ def _entry(detector: KnownDetector) -> dict[str, Any]:
     needs = [each.need for each in recommended() if each.detector == detector]
     return {
         **asdict(detector),
-        "commercial_use": allows_commercial_use(detector),
-        "approximate_bytes": weights_bytes(detector),
-        "cpu_seconds_per_minute": cpu_seconds(detector),
+        "commercial_use": detector.commercial_use,
+        "approximate_bytes": detector.weights_bytes,
         "recommended_for": needs,
     }
 
 
-def _overview(detectors: Sequence[KnownDetector]) -> str:
+def _overview(shown: Sequence[KnownDetector]) -> str:
     """Return the recommendations, the tables and the notes."""
-    arena = [each for each in detectors if each in df_arena_detectors()]
-    classifiers = [each for each in detectors if each in classifier_detectors()]
-    post_trained = [
-        each for each in detectors if each.on_hub and each not in (*arena, *classifiers)
-    ]
-    others = [each for each in detectors if not each.on_hub and each.name != SMALL]
-    parts = [_recommendations(detectors)]
-    if post_trained:
-        title = "Trained on 74,000 h of over 100 languages, with most sets of the field"
-        parts += [title, _table(post_trained, _OF_MANY_SETS), _hardest(post_trained)]
-    if arena:
-        parts += ["DF-Arena's, trained on nine sets", _table(arena, _OF_2019_LA)]
-    if classifiers:
-        parts += ["Classifiers of transformers; no source states an EER", _names(classifiers)]
-    if others:
-        parts += ["Trained on ASVspoof 2019 LA, English", _table(others, _OF_2019_LA)]
+    parts = [_recommendations(shown)]
+    for table in detector_tables():
+        detectors = [each for each in table.detectors if each in shown]
+        if detectors:
+            parts += [table.title, _table(detectors, table)]
+        if detectors and HARDEST in table.sets:
+            parts.append(_hardest(detectors))
     return "\n\n".join([*parts, _NOTES])
 
 
@@ -186,42 +164,34 @@ def _recommendations(detectors: Sequence[KnownDetector]) -> str:
 
 def _hardest(detectors: Sequence[KnownDetector]) -> str:
     """Return the meaning of the EERs on the most difficult set."""
-    percents = [
-        eer.percent for each in detectors for eer in each.eers if eer.evaluation_set == HARDEST
-    ]
-    words = f"No source states how they err on {HARDEST}."
-    if percents:
-        words = (
-            f"On {HARDEST} they err in {min(percents):.0f} to {max(percents):.0f} % of the "
-            "recordings, where 50 % is guessing: none works on its own there."
-        )
+    stated = [each.percent_on(HARDEST) for each in detectors]
+    percents = [percent for percent in stated if percent is not None]
+    words = (
+        f"On {HARDEST} they err in {min(percents):.0f} to {max(percents):.0f} % of the "
+        "recordings, where 50 % is guessing: none works on its own there."
+    )
     return "\n".join(wrap(words, _WIDTH))
 
 
-def _table(detectors: Sequence[KnownDetector], sets: Mapping[str, str]) -> str:
-    rows: list[Sequence[str]] = [("detector", "parameters", *sets.values(), "licence")]
+def _table(detectors: Sequence[KnownDetector], table: DetectorTable) -> str:
+    # Without EERs the number of parameters is left out as well.
+    head = ("parameters", *table.sets.values()) if table.sets else ()
+    rows: list[Sequence[str]] = [("detector", *head, "licence")]
     for detector in detectors:
         parameters = detector.parameters or ""
         if "XLS-R" in parameters:
             # A single number; the details have two.
-            parameters = f"{(count_parameters(detector) or 0) / _MEGABYTE:.0f} M"
+            parameters = f"{(detector.parameter_count or 0) / _MEGABYTE:.0f} M"
         licence = _SHORT_LICENCES.get(detector.licence, detector.licence)
-        # The first value stated for a set.
-        percents = {eer.evaluation_set: eer.percent for eer in reversed(detector.eers)}
-        eers = [f"{percents[name]:.2f}" if name in percents else "" for name in sets]
-        rows.append((detector.short_name, parameters, *eers, str(licence)))
-    numbers = range(1, 2 + len(sets))
-    return "\n".join(aligned(rows, right=tuple(numbers)))
-
-
-def _names(detectors: Sequence[KnownDetector]) -> str:
-    rows: list[Sequence[str]] = [("detector", "licence")]
-    rows += [(detector.short_name, detector.licence or "") for detector in detectors]
-    return "\n".join(aligned(rows))
+        percents = [detector.percent_on(name) for name in table.sets]
+        eers = ["" if percent is None else f"{percent:.2f}" for percent in percents]
+        cells = (parameters, *eers) if table.sets else ()
+        rows.append((detector.short_name, *cells, str(licence)))
+    return "\n".join(aligned(rows, right=range(1, len(head) + 1)))
 
 
 def _size(detector: KnownDetector) -> str:
-    size = weights_bytes(detector)
+    size = detector.weights_bytes
     if size is None:
         return f"size {_NOT_KNOWN}"
     if detector.size_bytes is None and size >= _GIGABYTE / 10:
@@ -232,7 +202,7 @@ def _size(detector: KnownDetector) -> str:
 
 
 def _speed(detector: KnownDetector) -> str:
-    seconds = cpu_seconds(detector)
+    seconds = detector.cpu_seconds_per_minute
     if seconds is None:
         return "time on a CPU not measured"
     return f"{seconds:.{int(seconds < 1)}f} s of a processor per minute of audio ({MEASURED_ON})"
@@ -242,7 +212,7 @@ def _details(detector: KnownDetector) -> str:
     size = _NOT_KNOWN
     if detector.size_bytes is not None:
         size = f"{_size(detector)} ({detector.size_bytes:,} bytes)"
-    elif weights_bytes(detector) is not None:
+    elif detector.weights_bytes is not None:
         size = f"{_size(detector)}, as float32"
     rows = {
         "trained on": detector.trained_on,

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from asdf.__main__ import main
-from asdf.hub import choosing, count_parameters, known_detectors, parse_name, weights_bytes
+from asdf.hub import known_detectors, parse_name
 from asdf.shipped import shipped_detector
 
 
@@ -93,7 +93,7 @@ def test_the_shipped_one_by_its_name(capsys):
 )
 def test_sizes(name, count, size):
     [detector] = [each for each in known_detectors() if each.short_name == name]
-    assert (count_parameters(detector), weights_bytes(detector)) == (count, size)
+    assert (detector.parameter_count, detector.weights_bytes) == (count, size)
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,6 @@ def test_json_has_every_fact(tmp_path, capsys):
     # Whoever chooses by the three needs is told what each costs.
     for entry in entries.values():
         assert not entry["recommended_for"] or entry["cpu_seconds_per_minute"]
-
-
-def test_times_are_of_detectors_that_are_listed():
-    known = {detector.name for detector in known_detectors()}
-    assert set(choosing._CPU_SECONDS) <= {"small", *known}
 
 
 def test_names_of_the_hub_are_names(tmp_path, monkeypatch):
