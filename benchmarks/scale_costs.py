@@ -23,14 +23,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from asdf.corpora.protocols import read_protocol
-from asdf.data.lengths import NOT_DECODED, lengths_file, measure_lengths, write_table
+from asdf.data.lengths import SavedLengths, measure_lengths
 from asdf.data.scoring_plan import ScoringPlan, batch_samples
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
 from asdf.extras.stores import index as archive_index
 from asdf.extras.stores.open_files import BLOCK, OpenFile, read_state
-from asdf.settings.sections import Computing, Network, SpeechActivity
+from asdf.settings.sections import USUAL_AUDIO, Computing, Network, SpeechActivity
 from asdf.trials.how_scored import ScoredLength
 from asdf.trials.lists import check_files, read_list
 from asdf.trials.table import read_trials, write_trials
@@ -75,13 +75,13 @@ def _lists(clips: int, folder: Path) -> Iterator[Cost]:
     yield cost
     path.unlink()
     sad = SpeechActivity()
-    lengths = lengths_file(folder, utterances, sad)
-    table = np.full((clips, 3), NOT_DECODED, np.int64)
+    saved = SavedLengths.of(folder, utterances, sad, USUAL_AUDIO)
+    table = np.full((clips, 3), -1, np.int64)
     table[:, 0] = 48000 + np.arange(clips) % 1000
-    write_table(lengths, utterances.ids, table)
+    saved.write(table, utterances)
     read = partial(measure_lengths, utterances, sad, folder, World())
     yield _cost("read the lengths", "start, validation", "every rank", read)
-    lengths.unlink()
+    saved.path.unlink()
     yield _cost("join the training lists", "start", "every rank", partial(join, [utterances]))
     cost, packed = _measured(
         "pack a list for the loader", "validation", "every rank", utterances.packed
