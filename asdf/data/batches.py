@@ -117,46 +117,6 @@ def mix(clip: np.ndarray, partner: np.ndarray, weight: float) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Mixing:
-    """The mixing still to be done for a batch, with tensors on one device.
-
-    Attributes:
-        rows_R: Indices of the clips to mix.
-        weights_R1: Weights of these clips themselves.
-    """
-
-    rows_R: Tensor
-    weights_R1: Tensor
-
-    def mix(self, clips_BT: Tensor) -> Tensor:
-        """Return the mixed clips of a batch; partners are its further rows and are removed.
-
-        Args:
-            clips_BT: Clips followed by partners, (B + R, T).
-        """
-        size = len(clips_BT) - len(self.rows_R)
-        unmixed_BT = clips_BT[:size]
-        partners_RT = clips_BT[size:]
-        mixed_RT = unmixed_BT.index_select(0, self.rows_R)
-        mixed_RT = self.weights_R1 * mixed_RT + (1 - self.weights_R1) * partners_RT
-        return unmixed_BT.index_copy(0, self.rows_R, mixed_RT)
-
-    def pin_memory(self) -> Mixing:
-        """Return the mixing in pinned memory."""
-        return Mixing(self.rows_R.pin_memory(), self.weights_R1.pin_memory())
-
-    def to(self, device: torch.device, non_blocking: bool = False) -> Mixing:
-        """Return the mixing on `device`."""
-        rows_R = self.rows_R.to(device, non_blocking=non_blocking)
-        return Mixing(rows_R, self.weights_R1.to(device, non_blocking=non_blocking))
-
-    def record_stream(self, stream: torch.Stream) -> None:
-        """Call `Tensor.record_stream` for both tensors."""
-        self.rows_R.record_stream(stream)
-        self.weights_R1.record_stream(stream)
-
-
-@dataclass(frozen=True)
 class Clip:
     """The data for one key of a dataset.
 
@@ -190,7 +150,8 @@ class Batch:
         samples: Waveforms (batch, ...) float32, or features; None with `unboosted` or `error`.
             Clips of varying length are padded with zeros, and their `lengths` are in `further`.
         unboosted: Waveforms for which RawBoost is still to be computed on the device.
-        mixing: Mixing to do after RawBoost; the partners of clips are then further waveforms.
+        mixed_R, weights_R1: Indices of the clips to mix after RawBoost, and their own weights; the
+            partners are the last R waveforms of `unboosted`, and are removed.
         error: Error of the first clip that cannot be read.
         further: Further inputs of the network that were read, (batch, ...), by name.
     """
@@ -198,16 +159,24 @@ class Batch:
     samples: Tensor | None = None
     unboosted: Unboosted | None = None
     error: AsdfError | None = None
-    mixing: Mixing | None = None
+    mixed_R: Tensor | None = None
+    weights_R1: Tensor | None = None
     further: Mapping[str, Tensor] = field(default_factory=dict)
 
     def boosted(self) -> Tensor:
         """Return the clips for the network, after RawBoost and mixup: (batch, ...)."""
-        if self.unboosted is not None:
-            waveforms = self.unboosted.boosted()
-            return self.mixing.mix(waveforms) if self.mixing else waveforms
-        assert self.samples is not None  # a batch with an error is handed to nobody
-        return self.samples
+        if self.unboosted is None:
+            assert self.samples is not None  # a batch with an error is handed to nobody
+            return self.samples
+        clips_BT = self.unboosted.boosted()
+        if self.mixed_R is None or self.weights_R1 is None:
+            return clips_BT
+        size = len(clips_BT) - len(self.mixed_R)
+        unmixed_BT = clips_BT[:size]
+        partners_RT = clips_BT[size:]
+        mixed_RT = unmixed_BT.index_select(0, self.mixed_R)
+        mixed_RT = self.weights_R1 * mixed_RT + (1 - self.weights_R1) * partners_RT
+        return unmixed_BT.index_copy(0, self.mixed_R, mixed_RT)
 
     def pin_memory(self) -> Batch:
         """Return the batch in pinned memory."""
@@ -223,25 +192,18 @@ class Batch:
             part.record_stream(stream)
 
     def _parts(self) -> dict[str, Any]:
-        """Return the attributes that hold tensors, by name."""
-        parts: dict[str, Any] = {}
-        if self.samples is not None:
-            parts["samples"] = self.samples
-        if self.unboosted is not None:
-            parts["unboosted"] = self.unboosted
-        if self.mixing is not None:
-            parts["mixing"] = self.mixing
+        """Return the attributes that hold tensors, by name, except the further inputs."""
+        parts = {}
+        for name, value in vars(self).items():
+            if value is not None and name not in ("error", "further"):
+                parts[name] = value
         return parts
 
     def _changed(self, change: Callable[[Any], Any]) -> Batch:
         """Return the batch with `change` applied to each part."""
-        parts = self._parts()
-        for name, part in parts.items():
-            parts[name] = change(part)
-        if self.further:
-            parts["further"] = {name: change(part) for name, part in self.further.items()}
-        # A batch with only an error stays unchanged.
-        return replace(self, **parts) if parts else self
+        parts = {name: change(part) for name, part in self._parts().items()}
+        further = {name: change(part) for name, part in self.further.items()}
+        return replace(self, **parts, further=further)
 
 
 def collate(clips: Sequence[Clip]) -> Batch:
@@ -266,16 +228,14 @@ def collate(clips: Sequence[Clip]) -> Batch:
     if rawboost is None:
         return Batch(samples, further=further)
     unboosted = prepare(samples, draws, rawboost)
-    rows = []
-    weights = []
-    for row, clip in enumerate(clips):
-        if clip.partner is not None:
-            rows.append(row)
-            weights.append([clip.weight])  # (R, 1): a weight is for all samples of a row
-    mixing = None
-    if rows:
-        mixing = Mixing(torch.tensor(rows), torch.tensor(weights, dtype=torch.float32))
-    return Batch(unboosted=unboosted, mixing=mixing, further=further)
+    rows = [row for row, clip in enumerate(clips) if clip.partner is not None]
+    if not rows:
+        return Batch(unboosted=unboosted, further=further)
+    # (R, 1): a weight is for all samples of a row.
+    weights_R1 = torch.tensor([[clips[row].weight] for row in rows], dtype=torch.float32)
+    return Batch(
+        unboosted=unboosted, mixed_R=torch.tensor(rows), weights_R1=weights_R1, further=further
+    )
 
 
 def _further_of(clips: Sequence[Clip]) -> dict[str, Tensor]:

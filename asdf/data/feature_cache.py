@@ -122,8 +122,7 @@ class FeatureCache:
         existing = next(folder for folder in folders if folder.exists())
         taken = 0
         if self.unfinished.exists():
-            # The remains of a stopped pass already take part of the space.
-            # By blocks: the file has its full size from the start, and takes only what was written.
+            # The remains of a stopped pass, by blocks: the file has its full size from the start.
             taken = self.unfinished.stat().st_blocks * 512
         free = shutil.disk_usage(existing).free
         if self.bytes - taken <= free:
@@ -207,7 +206,7 @@ class CachedFeatures(Dataset[Clip]):
 
     def __getstate__(self) -> dict[str, Any]:
         # A memory map would be pickled with the whole content of the file.
-        return {**self.__dict__, "_array": None}
+        return {**vars(self), "_array": None}
 
 
 @contextmanager
@@ -295,30 +294,24 @@ class FeaturePass:
         of_this_rank = range(world.rank, self._count_batches(), world.size)
         local = [batch for batch in of_this_rank if batch not in done]
         finished = []
-        with cache.unfinished.open("r+b", buffering=0) as file:
-            blocks = track(
-                self._blocks(local, cache.dtype),
-                len(local),
-                "computing features",
-                shown=world.is_main,
-                unit="batches",
-            )
+        blocks = track(
+            self._blocks(local, cache.dtype),
+            len(local),
+            "computing features",
+            shown=world.is_main,
+            unit="batches",
+        )
+        # Not through a memory map, which would crash the process on a full disk instead of raising
+        # an error.
+        with _write_errors_as_messages(cache.unfinished), cache.unfinished.open("r+b") as file:
             for batch, block in zip(local, blocks, strict=True):
-                # Not through a memory map, which would crash the process on a full disk instead of
-                # raising an error.
-                position = batch * self.batch_size * cache.clip_bytes
-                rest = memoryview(block.tobytes())
-                with _write_errors_as_messages(cache.unfinished):
-                    # pwrite may write less than it is given.
-                    while rest:
-                        written = os.pwrite(file.fileno(), rest, position)
-                        rest = rest[written:]
-                        position += written
+                file.seek(batch * self.batch_size * cache.clip_bytes)
+                file.write(block.tobytes())
+                file.flush()
                 finished.append(batch)
                 if self.stop:
                     break
-            with _write_errors_as_messages(cache.unfinished):
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
         stopped = bool(world.sum([float(bool(self.stop))])[0])
         parts = world.gather(finished) or []
 
@@ -358,17 +351,13 @@ class FeaturePass:
         return math.ceil(len(self.utterances) / self.batch_size)
 
     def _blocks(self, batches: list[int], dtype: np.dtype[Any]) -> Iterator[np.ndarray]:
-        parts = []
-        keys = []
-        for batch in batches:
-            start = batch * self.batch_size
-            part = range(start, min(start + self.batch_size, len(self.utterances)))
-            parts.append(part)
-            # Clips as in epoch 1, since a cache has one of each utterance.
-            keys.append([(1, index) for index in part])
+        size = self.batch_size
+        count = len(self.utterances)
+        parts = [range(size * batch, min(size * (batch + 1), count)) for batch in batches]
+        # Clips as in epoch 1, since a cache has one of each utterance.
+        keys = ([(1, index) for index in part] for part in parts)
         computing: deque[Callable[[], np.ndarray]] = deque()
-        waveforms = self.clips.batches(keys)
-        for part, waveforms_BT in zip(parts, waveforms, strict=True):
+        for part, waveforms_BT in zip(parts, self.clips.batches(keys), strict=True):
             features = self._features(waveforms_BT)
             block = fetch_later(features.to(getattr(torch, dtype.name)))
             computing.append(partial(self._finish, part, features, block))
@@ -390,15 +379,13 @@ class FeaturePass:
             AsdfError: some values exceed the range of their number format.
         """
         block = fetch()
-        is_beyond = (~block.isfinite()).flatten(1).any(dim=1).tolist()
-        if any(is_beyond):
-            wrong = is_beyond.index(True)
-            name = self.utterances.ids[part[wrong]]
-            raise AsdfError(
-                f"features of {name} exceed the range of {block.numpy().dtype}: the largest is "
-                f"{float(features[wrong].abs().max()):.3g}. Set front_end.cache_features = False, "
-                "or another front_end.layer."
-            )
+        for row, is_finite in enumerate(block.isfinite().flatten(1).all(dim=1).tolist()):
+            if not is_finite:
+                raise AsdfError(
+                    f"features of {self.utterances.ids[part[row]]} exceed the range of "
+                    f"{block.numpy().dtype}: the largest is {float(features[row].abs().max()):.3g}."
+                    " Set front_end.cache_features = False, or another front_end.layer."
+                )
         return block.numpy()
 
 

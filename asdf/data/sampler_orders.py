@@ -36,7 +36,6 @@ import numpy as np
 from asdf.arrays import AnyIntegers, Integers
 from asdf.data.samplers import SETTING, Indices, Sampler, name_of
 from asdf.errors import AsdfError
-from asdf.facts import SAMPLE_RATE
 from asdf.runs.seeds import generator
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class
@@ -82,26 +81,24 @@ class LengthGroups:
 
     Attributes:
         lengths: Lengths of the recordings, in samples.
-        most: Maximum number of clips of a minibatch (`network.minibatch_size`).
-        rate: Sampling rate of the recordings, in Hz.
+        settings: Settings with `lengths.minibatch_s`.
     """
 
     lengths: AnyIntegers
-    section: Lengths
-    most: int
-    seed: int
-    rate: int = SAMPLE_RATE
+    settings: Sections
 
     def group(self, epoch: int, turns: Turns) -> Turns:
         """Return the turns of an epoch in minibatches, with the samples of their clips."""
         samples_N = self._clip_samples(epoch, turns)
         by_length_N = np.argsort(samples_N, kind="stable")
         minibatches = []
-        for bucket in np.array_split(by_length_N, self.section.buckets):
+        for bucket in np.array_split(by_length_N, self.settings.lengths.buckets):
             if len(bucket):
                 # In the sampler's random order rather than by length.
                 minibatches += self._divide(np.sort(bucket), samples_N)
-        shuffled = generator(self.seed, "minibatches", epoch).permutation(len(minibatches))
+        shuffled = generator(self.settings.recipe.seed, "minibatches", epoch).permutation(
+            len(minibatches)
+        )
         chosen = [minibatches[number] for number in shuffled]
         taken_N = np.concatenate(chosen)
         return Turns(
@@ -114,21 +111,23 @@ class LengthGroups:
     def _divide(self, bucket: AnyIntegers, samples_N: AnyIntegers) -> list[AnyIntegers]:
         """Return the minibatches of a bucket's turns, equally many in each except the last."""
         longest = max(1, int(samples_N[bucket].max()))
-        assert self.section.minibatch_s is not None  # there are no groups without it
-        room = int(self.section.minibatch_s * self.rate) // longest
-        count = max(1, min(self.most, room))
+        minibatch_s = self.settings.lengths.minibatch_s
+        assert minibatch_s is not None  # there are no groups without it
+        room = int(minibatch_s * self.settings.audio.sample_rate) // longest
+        count = max(1, min(self.settings.network.minibatch_size, room))
         return np.split(bucket, range(count, len(bucket), count))
 
     def _clip_samples(self, epoch: int, turns: Turns) -> AnyIntegers:
         """Return the number of samples of each turn's clip, (N,)."""
-        least = round(self.section.min_crop_s * self.rate)
-        most = round(self.section.max_crop_s * self.rate)
+        section = self.settings.lengths
+        least = round(section.min_crop_s * self.settings.audio.sample_rate)
+        most = round(section.max_crop_s * self.settings.audio.sample_rate)
         samples_N = np.asarray(self.lengths, np.int64)[turns.utterances_N]
-        cropped_N = samples_N > (most if self.section.crop == "longer" else least)
+        cropped_N = samples_N > (most if section.crop == "longer" else least)
         # For each utterance at its first turn in the epoch, then at its second, and so on.
         draws_N = np.empty(len(samples_N))
         for turn in range(int(turns.earlier_N.max(initial=0)) + 1):
-            rng = generator(self.seed, "crop length", epoch, turn)
+            rng = generator(self.settings.recipe.seed, "crop length", epoch, turn)
             rows = turns.earlier_N == turn
             # Drawn for the whole list, so that an utterance's draw does not depend on the order.
             draws_N[rows] = rng.random(len(self.lengths))[turns.utterances_N[rows]]
@@ -171,13 +170,7 @@ def find_groups(settings: Sections, lengths: AnyIntegers) -> LengthGroups | None
     """Return the length groups of a list of recordings; None if clips have one length."""
     if settings.lengths.minibatch_s is None:
         return None
-    return LengthGroups(
-        lengths,
-        settings.lengths,
-        settings.network.minibatch_size,
-        settings.recipe.seed,
-        settings.audio.sample_rate,
-    )
+    return LengthGroups(lengths, settings)
 
 
 ATTACK = "attack"
@@ -200,11 +193,6 @@ class Copies:
     vocoders: Sequence[str]
 
 
-def attack_of(vocoder: str) -> str:
-    """Return the value of the column 'attack' for copies by `vocoder`."""
-    return f"vocoded-{vocoder}"
-
-
 def append_copies(trials: TrialList, copies: Copies) -> TrialList:
     """Return `trials` followed by their copies."""
     count = len(copies.sources)
@@ -213,10 +201,12 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
     for position, vocoder in enumerate(copies.vocoders):
         earlier = copies.vocoders[:position].count(vocoder)
         number = f"-{earlier + 1}" if earlier else ""
-        prefixes.append(f"{attack_of(vocoder)}{number}:")
+        prefixes.append(f"vocoded-{vocoder}{number}:")
     origins = trials.origins
-    if trials.origin is None:
+    origin = trials.origin
+    if origin is None:
         origins = (Origin(trials.folder, 0, trials.name),)
+        origin = np.zeros(len(trials), np.int16)
     all_origins = list(origins)
     for vocoder, prefix in zip(copies.vocoders, prefixes, strict=True):
         for source in origins:
@@ -225,9 +215,6 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
     # A generator, since packed ids of millions of trials take a fraction of the memory of a list.
     pairs = zip(copies.sources.tolist(), copies.makers.tolist(), strict=True)
     ids_of_copies = (prefixes[maker] + trials.ids[source] for source, maker in pairs)
-    origin = trials.origin
-    if origin is None:
-        origin = np.zeros(len(trials), np.int16)
     # The origins of each vocoder's copies come in the order of their sources' origins.
     origin_of_copy = origin[copies.sources] + (1 + copies.makers) * len(origins)
     return TrialList(
@@ -247,10 +234,9 @@ def _columns_with_copies(trials: TrialList, copies: Copies) -> dict[str, list[st
         columns[name] = [*values, *values_at(values, copies.sources)]
     if ATTACK not in columns:
         # Without a protocol, the attacks of the spoofs are not known.
-        words = {1: _NO_ATTACK, 0: ""}
-        columns[ATTACK] = [words[label] for label in trials.labels.tolist()]
-    attacks = [attack_of(vocoder) for vocoder in copies.vocoders]
-    columns[ATTACK][len(trials) :] = [attacks[maker] for maker in copies.makers.tolist()]
+        columns[ATTACK] = [_NO_ATTACK if label == 1 else "" for label in trials.labels.tolist()]
+    makers = copies.makers.tolist()
+    columns[ATTACK][len(trials) :] = [f"vocoded-{copies.vocoders[maker]}" for maker in makers]
     return columns
 
 

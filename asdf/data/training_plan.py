@@ -181,55 +181,46 @@ class TrainingPlan:
         draws = epoch + turns.earlier_N * _ABOVE_ALL_EPOCHS
         normalises_alone = self.world_size == 1 or not self.synchronised
         least = min(2, self.minibatch_size) if normalises_alone else 1
-        for begin, rounds in self._rounds(turns, start):
+        bounds = self._bounds(epoch, start)
+        last = len(bounds) - 1
+        for first in range(0, last, self._minibatches_per_step):
+            end = min(first + self._minibatches_per_step, last)
             shares = []
-            for local, others in rounds:
+            for number in range(first, end, self.world_size):
+                edges = bounds[np.minimum(number + np.arange(self.world_size + 1), last)]
+                local = np.arange(edges[self.rank], edges[self.rank + 1])
+                others = np.arange(edges[0], edges[-1])
                 # Batch norm needs more than a single vector, and a rank cannot skip a step.
                 fillers = np.resize(others, max(0, least - len(local)))
                 part = np.concatenate([local, fillers])
                 samples = None if turns.samples_N is None else turns.samples_N[part]
                 shares.append(Share(order[part], len(local), draws[part], part, samples))
-            positions = np.concatenate([others for _, others in rounds])
-            yield Window(begin, order[positions], shares, self.size, draws[positions])
+            window = slice(bounds[first], bounds[end])
+            yield Window(int(bounds[first]), order[window], shares, self.size, draws[window])
+
+    @property
+    def _minibatches_per_step(self) -> int:
+        return self.world_size * self.step_interval
 
     def _starts(self, epoch: int) -> np.ndarray:
         """Return the positions at which the windows of an epoch begin, from its start on."""
-        if not self.grouped:
-            return np.arange(0, self.size, self.window_size)
-        ends_M = self.turns(epoch).ends_M
-        assert ends_M is not None
-        return np.concatenate([[0], ends_M])[:-1][:: self.world_size * self.step_interval]
+        return self._bounds(epoch, 0)[: -1 : self._minibatches_per_step]
 
-    def _rounds(
-        self, turns: Turns, start: int
-    ) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]]]]:
-        """Yield the start of each window and its rounds, in which each rank has a minibatch.
-
-        A round is a pair of positions: those of this rank's turns, and those of all ranks.
-        """
-        if not self.grouped:
-            whole = self.minibatch_size * self.world_size
-            for begin in range(start, self.size, self.window_size):
-                end = min(begin + self.window_size, self.size)
-                rounds = []
-                for first in range(begin, end, whole):
-                    positions = np.arange(first, min(first + whole, end))
-                    local = np.array_split(positions, self.world_size)[self.rank]
-                    rounds.append((local, positions))
-                yield begin, rounds
-            return
-        assert turns.ends_M is not None
-        bounds = np.concatenate([[0], turns.ends_M])
-        first = int(np.searchsorted(bounds, start))
-        for number in range(first, len(bounds) - 1, self.world_size * self.step_interval):
-            rounds = []
-            for step in range(self.step_interval):
-                ranks = number + step * self.world_size + np.arange(self.world_size + 1)
-                edges = bounds[np.minimum(ranks, len(bounds) - 1)]
-                positions = np.arange(edges[0], edges[-1])
-                if len(positions):
-                    rounds.append((np.arange(*edges[self.rank : self.rank + 2]), positions))
-            yield int(bounds[number]), rounds
+    def _bounds(self, epoch: int, start: int) -> np.ndarray:
+        """Return the bounds of the minibatches from position `start` on, for all ranks in turn."""
+        if self.grouped:
+            ends_M = self.turns(epoch).ends_M
+            assert ends_M is not None
+            bounds = np.concatenate([[0], ends_M])
+            return bounds[np.searchsorted(bounds, start) :]
+        whole = self.minibatch_size * self.world_size
+        rest = (self.size - start) % whole
+        whole_ones = np.arange(start, self.size - rest + 1, self.minibatch_size)
+        if not rest:
+            return whole_ones
+        # The last turns are divided equally among the ranks, some of which may have none.
+        parts = np.array_split(np.arange(self.size - rest, self.size), self.world_size)
+        return np.concatenate([whole_ones, whole_ones[-1] + np.cumsum([*map(len, parts)])])
 
 
 def _pair(draws: np.ndarray, utterances: np.ndarray) -> list[tuple[int, int]]:

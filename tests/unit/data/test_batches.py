@@ -43,4 +43,4 @@ def test_a_batch_goes_to_a_device_whole():
     sent = collate([Clip(samples, settings, draws)]).to(meta)
     assert sent.unboosted.waveforms_BT.device == sent.unboosted.white_RT.device == meta
     error = Batch(error=AsdfError("broken"))
-    assert error.to(meta) is error
+    assert error.to(meta) == error

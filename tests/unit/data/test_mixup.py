@@ -10,7 +10,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio.rawboost_batch import Unboosted
-from asdf.data.batches import Mixing, Mixup, collate, find_mixup
+from asdf.data.batches import Mixup, collate, find_mixup
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.world import World
@@ -106,7 +106,7 @@ def test_on_the_device_clips_are_mixed_after_rawboost(utterances: TrialList) -> 
     rows = []
     for batch, samples in zip(batches, wanted, strict=True):
         assert batch.unboosted is not None
-        rows.append(0 if batch.mixing is None else len(batch.mixing.rows_R))
+        rows.append(0 if batch.mixed_R is None else len(batch.mixed_R))
         assert len(batch.unboosted.waveforms_BT) == 3 + rows[-1]
         assert_allclose(batch.boosted(), samples, atol=2e-6)
     assert max(rows) > 1
@@ -116,9 +116,9 @@ def test_a_mixed_batch_is_sent_whole(utterances: TrialList) -> None:
     data = clips_of(utterances, replace(MIXUP, probability=1.0), replace(BOOST, on_device=True))
     batch = collate([data[1, index] for index in range(3)])
     sent = batch.to(torch.device("meta"))
-    assert isinstance(sent.unboosted, Unboosted) and isinstance(sent.mixing, Mixing)
-    assert sent.mixing.rows_R.is_meta and sent.mixing.weights_R1.is_meta
-    assert sent.mixing.weights_R1.shape == (3, 1)
+    assert isinstance(sent.unboosted, Unboosted)
+    assert sent.mixed_R.is_meta and sent.weights_R1.is_meta
+    assert sent.weights_R1.shape == (3, 1)
 
 
 def test_without_mixed_clips_a_batch_is_as_ever(utterances: TrialList) -> None:
@@ -126,7 +126,7 @@ def test_without_mixed_clips_a_batch_is_as_ever(utterances: TrialList) -> None:
     never = replace(MIXUP, probability=1e-9)
     batch = collate([clips_of(utterances, never, rawboost)[1, index] for index in range(3)])
     plain = collate([clips_of(utterances, None, rawboost)[1, index] for index in range(3)])
-    assert batch.mixing is None
+    assert batch.mixed_R is None
     assert torch.equal(batch.boosted(), plain.boosted())
 
 
