@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -355,7 +356,7 @@ class FeaturePass:
         count = len(self.utterances)
         parts = [range(size * batch, min(size * (batch + 1), count)) for batch in batches]
         # Clips as in epoch 1, since a cache has one of each utterance.
-        keys = ([(1, index) for index in part] for part in parts)
+        keys = (list(product([1], part)) for part in parts)
         computing: deque[Callable[[], np.ndarray]] = deque()
         for part, waveforms_BT in zip(parts, self.clips.batches(keys), strict=True):
             features = self._features(waveforms_BT)

@@ -26,15 +26,12 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -180,7 +177,7 @@ _MAX_PENDING = 64
 
 _NOTE = (
     "Times include the profiler's own. Waiting for slower processes is part of the communication; "
-    "communication that overlaps with computing is not counted. Open the .json.gz in "
+    "the exchange of gradients is part of the backward pass. Open the .json.gz in "
     "https://ui.perfetto.dev."
 )
 
@@ -248,37 +245,6 @@ class StepClock:
                 return
             self._seconds[name] += before.elapsed_time(event) / 1000
             self._events.popleft()
-
-
-class Interval(NamedTuple):
-    """An interval from `start` to `end`, in any unit of time."""
-
-    start: float
-    end: float
-
-
-def length_alone(
-    what: Iterable[Interval], without: Iterable[Interval], inside: Iterable[Interval]
-) -> float:
-    """Return the time covered by `what` and by `inside`, but not by `without`.
-
-    The intervals of each may overlap and come in any order.
-    """
-    # Times at which an interval of one of the three starts (+1) or ends (-1).
-    changes = []
-    for set_number, intervals in enumerate((what, without, inside)):
-        for start, end in intervals:
-            changes += [(start, set_number, 1), (end, set_number, -1)]
-    changes.sort()
-    open_intervals = [0, 0, 0]
-    total = 0.0
-    for (moment, set_number, step), (following, _, _) in pairwise(changes):
-        open_intervals[set_number] += step
-        what_count, without_count, inside_count = open_intervals
-        # A count may be -1 for no time: the end of an interval of zero length sorts first.
-        if what_count > 0 and without_count <= 0 and inside_count > 0:
-            total += following - moment
-    return total
 
 
 class StepProfile:
@@ -357,8 +323,6 @@ class StepProfile:
         for part, now in self.clock.seconds(wait=True).items():
             seconds[part] = now - self._seconds_before[part]
         self.close()
-        if self.world.size > 1:
-            _move_communication(seconds, profile.events() or (), self.world.device)
         stem = f"steps.{self._first_step}-{self._last_step}"
         path = self.folder / f"{stem}.json.gz"
         # The profiler opens a path by itself, so the file could not appear as a whole.
@@ -400,41 +364,3 @@ class StepProfile:
             value = total if part == "total" else seconds[part]
             lines.append(f"{part:20}{1000 * value / count:12.3f}{100 * value / total:8.1f}")
         return "\n".join(lines)
-
-
-def _move_communication(
-    seconds: dict[str, float], events: Sequence[FunctionEvent], device: torch.device
-) -> None:
-    """Move the time of communication from the forward and backward pass to its own part.
-
-    Only time without computation is moved. DistributedDataParallel averages gradients while others
-    are still computed, and waits for the rest at the end of the backward pass. Buffers are sent at
-    the beginning of the forward pass.
-    """
-    for part in (FORWARD, BACKWARD):
-        communication = []
-        computing = []
-        inside = []
-        for event in events:
-            interval = Interval(event.time_range.start, event.time_range.end)
-            name = event.name.lower()
-            if device.type != "cuda":
-                if name.startswith("gloo:"):
-                    communication.append(interval)
-                elif name.startswith("aten::"):
-                    computing.append(interval)
-                elif event.name == part:
-                    inside.append(interval)
-            elif event.device_type.name == "CUDA" and not event.is_user_annotation:
-                if "nccl" not in name:
-                    computing.append(interval)
-                # Gradients are reduced, buffers are broadcast.
-                elif ("reduce" in name) == (part == BACKWARD):
-                    communication.append(interval)
-        if device.type == "cuda":
-            # The host, which has the ranges of the parts, runs ahead of the GPU.
-            inside = [Interval(float("-inf"), float("inf"))]
-        alone_us = length_alone(communication, computing, inside)
-        exposed = min(alone_us / 1e6, seconds[part])
-        seconds[part] -= exposed
-        seconds[COMMUNICATION] += exposed

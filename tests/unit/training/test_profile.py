@@ -18,15 +18,7 @@ from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
-from asdf.training.profile import (
-    BACKWARD,
-    COMMUNICATION,
-    DATA,
-    FORWARD,
-    OPTIMISER,
-    PARTS,
-    length_alone,
-)
+from asdf.training.profile import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, PARTS
 from asdf.training.step import Step
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Normed
@@ -186,19 +178,3 @@ def test_steps_in_the_wrong_order_are_refused(train):
 def test_every_record_states_the_proportion_of_waiting(train):
     _, records = train(None)
     assert all(0 < record["data_wait"] < 1 for record in records)
-
-
-@pytest.mark.parametrize(
-    ("what", "beside", "inside", "expected"),
-    [
-        ([(0, 10)], [], [(0, 20)], 10),
-        ([(0, 10)], [(2, 5)], [(0, 20)], 7),
-        ([(0, 10), (5, 12)], [(2, 5), (4, 6), (11, 30)], [(0, 20)], 2 + 5),
-        ([(0, 10), (20, 30)], [(5, 25)], [(4, 28)], 1 + 3),
-        ([(3, 3), (0, 1)], [(1, 2)], [(0, 1)], 1),
-        ([(0, 1)], [], [], 0),
-    ],
-)
-def test_the_length_of_what_goes_on_alone(what, beside, inside, expected):
-    assert length_alone(what, beside, inside) == expected
-    assert length_alone(what[::-1], beside[::-1], inside[::-1]) == expected
