@@ -4,8 +4,8 @@
 
 An argument is a network, or NETWORK:FRONT_END. The output is CPU seconds per minute of audio, with
 one thread in float32, over windows of 64,600 samples as in `score`. The numbers go into
-asdf/hub/detectors.json. CPU time is used because it is less affected by other work on the machine than
-the clock.
+asdf/hub/detectors.json. CPU time is used because it is less affected by other work on the machine
+than the clock.
 """
 
 from __future__ import annotations

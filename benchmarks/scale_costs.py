@@ -28,7 +28,7 @@ from asdf.data.scoring_plan import ScoringPlan, batch_samples
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
-from asdf.extras.stores import index as archive_index
+from asdf.extras.stores import tars
 from asdf.extras.stores.open_files import BLOCK, OpenFile, read_state
 from asdf.settings.sections import USUAL_AUDIO, Computing, Network, SpeechActivity
 from asdf.trials.how_scored import ScoredLength
@@ -171,14 +171,14 @@ def _files(clips: int, folder: Path) -> Iterator[Cost]:
     text = b"".join(_name(i).encode() for i in range(clips))
     places, size = np.arange(1, clips + 1, dtype=np.int64), len(text) // clips
     headers = np.full(clips, zlib.crc32(bytes(block)), np.uint32)
-    made = archive_index.Index(
+    made = tars.Index(
         ends=places * size,
         names=text,
         offsets=places * 2 * block,
         sizes=np.full(clips, block),
         headers=headers,
     )
-    archive_index.save_index(hole, made, read_state(hole.stat()))
+    tars.save_index(hole, made, read_state(hole.stat()))
     del made, text, places, headers
     yield _cost("read an archive's index", "start", "every rank", partial(_index, hole))
 
@@ -196,8 +196,8 @@ def gather(clips: int) -> float | None:
     return seconds if world.is_main else None
 
 
-def _index(path: Path) -> archive_index.Index:
-    return archive_index.read_index(path, OpenFile(path))
+def _index(path: Path) -> tars.Index:
+    return tars.read_index(path, OpenFile(path))
 
 
 def _walk(plan: TrainingPlan) -> int:

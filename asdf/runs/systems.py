@@ -1,4 +1,4 @@
-"""Differences between Linux, macOS and Windows: locks, limits, forks, flags, signals.
+"""Differences between Linux, macOS and Windows: locks, forks, flags, signals.
 
 Invariant: functions of the standard library that one of these systems lacks are named only here, or
 are checked for before use. ASDF can therefore be imported and score on a CPU on each of them. A
@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from types import ModuleType
 from typing import IO
 
@@ -74,22 +73,6 @@ def can_lock(file: int | IO[str] | IO[bytes]) -> bool:
             return False
         raise
     return True
-
-
-def raise_open_files_limit(wanted: int) -> int | None:
-    """Raise the soft limit towards `wanted`, as far as allowed; return it, or None for no limit."""
-    if resource is None:
-        return None
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return None
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(hard, wanted)
-    if soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
-    return int(soft)
 
 
 def peak_memory_bytes() -> int | None:

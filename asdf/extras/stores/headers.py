@@ -11,7 +11,6 @@ import posixpath
 import tarfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,13 +30,12 @@ COMPRESSED = {
 }
 """Suffixes of compressed archives, and the programs that decompress them."""
 
-_MAGIC = {
+_FIRST_BYTES = {
     b"\x1f\x8b": ".tar.gz",
     b"\xfd7zXZ\0": ".tar.xz",
     b"BZh": ".tar.bz2",
     b"\x28\xb5\x2f\xfd": ".tar.zst",
 }
-_LONGEST_MAGIC = 8
 # A header, and the blocks that tar writes before it for a long name.
 _READ_AHEAD = 4096
 # tar pads the last record, of 10 kB by default, with zeros.
@@ -59,57 +57,6 @@ class Location(NamedTuple):
     header: int
 
 
-@dataclass
-class _Contents:
-    """The contents that the headers describe.
-
-    Attributes:
-        files: Locations by name.
-        links: Names of the targets by name.
-        left_out: Descriptions of members that are neither file nor link.
-    """
-
-    files: dict[bytes, Location] = field(default_factory=dict)
-    links: dict[bytes, bytes] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-
-    def add(self, member: tarfile.TarInfo, file: OpenFile) -> None:
-        name = _normal(member.name)
-        is_of_macos = any(part.startswith(b"._") for part in name.split(b"/"))
-        if member.isdir() or is_of_macos:
-            return
-        # Of two members with one name, the later one counts.
-        self.files.pop(name, None)
-        self.links.pop(name, None)
-        if member.isreg():
-            header = file.read(BLOCK, member.offset_data - BLOCK)
-            self.files[name] = Location(member.offset_data, member.size, zlib.crc32(header))
-        elif member.islnk():
-            self.links[name] = _normal(member.linkname)
-        elif member.issym() and not member.linkname.startswith("/"):
-            folder = posixpath.dirname(member.name)
-            self.links[name] = _normal(posixpath.join(folder, member.linkname))
-        else:
-            kind = "a link out of the archive" if member.issym() else "a device or pipe"
-            self.left_out.append(f"{member.name} ({kind})")
-
-    def resolve_links(self) -> None:
-        """Give each link the location of its target, possibly through other links."""
-        resolved = {}
-        for name, target in self.links.items():
-            for _ in range(_MAX_LINKS):
-                if target not in self.links:
-                    break
-                target = self.links[target]
-            if target in self.files:
-                resolved[name] = self.files[target]
-            else:
-                shown_name = name.decode(errors="replace")
-                shown_target = target.decode(errors="replace")
-                self.left_out.append(f"{shown_name} (a link to {shown_target})")
-        self.files.update(resolved)
-
-
 def scan(path: Path, file: OpenFile) -> dict[bytes, Location]:
     """Locate all files of the open archive, by name (UTF-8, normalised, relative).
 
@@ -119,42 +66,56 @@ def scan(path: Path, file: OpenFile) -> dict[bytes, Location]:
     Raises:
         AsdfError: the archive is compressed, cut off, damaged or not a tar, or holds sparse files.
     """
-    _refuse_compressed(path, file.read(_LONGEST_MAGIC, 0))
+    _refuse_compressed(path, file)
     size = file.state.size
     LOG.info("reading the headers of %s (%.1f GB), which is done once", path, size / 1e9)
-    contents = _Contents()
+    files: dict[bytes, Location] = {}
+    links: dict[bytes, bytes] = {}
+    left_out: list[str] = []
+    end = 0
     try:
-        end = _read_contents(path, file, contents)
+        what = f"reading the headers of {path.name}"
+        headers = track(
+            _headers(file), size, what, unit="B", size=lambda member: BLOCK + member[0].size
+        )
+        for member, end in headers:  # noqa: B007 (the last one's end counts)
+            if member.issparse():
+                raise AsdfError(
+                    f"{path} holds {member.name!r} as a sparse file, whose bytes are not all in "
+                    "the archive. Make the archive again without tar's option --sparse (-S)."
+                )
+            name = _normal(member.name)
+            is_of_macos = any(part.startswith(b"._") for part in name.split(b"/"))
+            if member.isdir() or is_of_macos:
+                continue
+            # Of two members with one name, the later one counts.
+            files.pop(name, None)
+            links.pop(name, None)
+            if member.isreg():
+                header = file.read(BLOCK, member.offset_data - BLOCK)
+                files[name] = Location(member.offset_data, member.size, zlib.crc32(header))
+            elif member.islnk():
+                links[name] = _normal(member.linkname)
+            elif member.issym() and not member.linkname.startswith("/"):
+                folder = posixpath.dirname(member.name)
+                links[name] = _normal(posixpath.join(folder, member.linkname))
+            else:
+                kind = "a link out of the archive" if member.issym() else "a device or pipe"
+                left_out.append(f"{member.name} ({kind})")
     except (tarfile.TarError, ValueError, OverflowError) as error:
-        raise AsdfError(_damaged(path, str(error))) from None
+        raise _damaged(path, str(error)) from None
     except OSError as error:
         raise AsdfError(f"{path} cannot be read: {error.strerror or error}.") from None
     # tarfile takes anything but a header for the end, even a hole left by a failed copy.
     mark = file.read(_LONGEST_END_MARK + 1, end)
     if not BLOCK <= len(mark) <= _LONGEST_END_MARK or mark.strip(b"\0"):
         detail = f"of its {size} bytes those from {end} on are neither a member nor the end mark"
-        raise AsdfError(_damaged(path, detail))
-    contents.resolve_links()
-    if contents.left_out:
-        left_out = and_more(contents.left_out, _SHOWN, "; ")
-        LOG.warning("%s: left out what is not a file: %s", path, left_out)
-    return contents.files
-
-
-def _read_contents(path: Path, file: OpenFile, contents: _Contents) -> int:
-    """Add all members to `contents`; return the offset at which the last one ends."""
-    end = 0
-    percents = _split_in_hundredths(_headers(file), file.state.size)
-    what = f"reading the headers of {path.name}"
-    for members in track(percents, 100, what, unit="%"):
-        for member, end in members:  # noqa: B007 (the last one's end counts)
-            if member.issparse():
-                raise AsdfError(
-                    f"{path} holds {member.name!r} as a sparse file, whose bytes are not all in "
-                    "the archive. Make the archive again without tar's option --sparse (-S)."
-                )
-            contents.add(member, file)
-    return end
+        raise _damaged(path, detail)
+    left_out += _resolve_links(links, files)
+    if left_out:
+        shown = and_more(left_out, _SHOWN, "; ")
+        LOG.warning("%s: left out what is not a file: %s", path, shown)
+    return files
 
 
 def _headers(file: OpenFile) -> Iterator[tuple[tarfile.TarInfo, int]]:
@@ -172,20 +133,24 @@ def _headers(file: OpenFile) -> Iterator[tuple[tarfile.TarInfo, int]]:
             yield member, archive.offset
 
 
-def _split_in_hundredths(
-    headers: Iterator[tuple[tarfile.TarInfo, int]], size: int
-) -> Iterator[list[tuple[tarfile.TarInfo, int]]]:
-    """Yield the members in each hundredth of the archive's `size` bytes."""
-    part = []
-    percents = 0
-    for member, end in headers:
-        part.append((member, end))
-        # A member larger than a hundredth is followed by empty lists, so that there are 100.
-        while percents < min(100, 100 * end // size):
-            percents += 1
-            yield part
-            part = []
-    yield part
+def _resolve_links(links: dict[bytes, bytes], files: dict[bytes, Location]) -> list[str]:
+    """Give each link the location of its target, possibly through other links.
+
+    Returns:
+        Descriptions of links without a target.
+    """
+    left_out = []
+    resolved = {}
+    for name, target in links.items():
+        for _ in range(_MAX_LINKS):
+            target = links.get(target, target)
+        if target in files:
+            resolved[name] = files[target]
+        else:
+            shown = [part.decode(errors="replace") for part in (name, target)]
+            left_out.append("{} (a link to {})".format(*shown))
+    files.update(resolved)
+    return left_out
 
 
 def _normal(name: str) -> bytes:
@@ -193,19 +158,25 @@ def _normal(name: str) -> bytes:
     return posixpath.normpath(name).lstrip("/").encode("utf-8", "surrogateescape")
 
 
-def _refuse_compressed(path: Path, start: bytes) -> None:
-    for magic, suffix in _MAGIC.items():
-        if start.startswith(magic):
-            renamed = path.stem + suffix
-            raise AsdfError(
-                f"{path} is compressed: a recording cannot be read from the middle of it. "
-                f"Decompress it to a plain tar, which is read in place: `mv {path.name} {renamed}; "
-                f"{COMPRESSED[suffix]} {renamed}`."
-            )
+def compressed_error(path: Path, named: Path) -> AsdfError:
+    """Return the refusal of a compressed archive; `named` is its path with the right suffix."""
+    program = next(each for suffix, each in COMPRESSED.items() if named.name.endswith(suffix))
+    rename = "" if path == named else f"mv {path} {named}; "
+    return AsdfError(
+        f"{path} is compressed: a recording cannot be read from the middle of it. "
+        f"`{rename}{program} {named}` makes a plain tar of it, which is read in place."
+    )
 
 
-def _damaged(path: Path, detail: str) -> str:
-    return (
+def _refuse_compressed(path: Path, file: OpenFile) -> None:
+    start = file.read(max(map(len, _FIRST_BYTES)), 0)
+    for first, suffix in _FIRST_BYTES.items():
+        if start.startswith(first):
+            raise compressed_error(path, path.with_name(path.stem + suffix))
+
+
+def _damaged(path: Path, detail: str) -> AsdfError:
+    return AsdfError(
         f"{path} is not a whole tar archive ({detail}). It was likely cut off or damaged by a "
         "copy: copy or download it again."
     )

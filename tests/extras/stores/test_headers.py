@@ -68,7 +68,7 @@ def test_compressed_archives_are_refused_with_the_way_out(
             read_audio(path)
     misnamed = archive.rename(archive.with_name("LA.tar"))
     with pytest.raises(
-        AsdfError, match=f"compressed.*`mv LA.tar LA.tar.{kind}; {program} LA.tar.{kind}`"
+        AsdfError, match=f"compressed.*`mv {misnamed} {archive}; {program} {archive}`"
     ):
         read_audio(misnamed / "b.wav")
 

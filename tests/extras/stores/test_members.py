@@ -16,8 +16,7 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio import read_audio
 from asdf.errors import AsdfError
-from asdf.extras.stores.archives import known_folder, open_archive, remember_folder
-from asdf.extras.stores.index import FolderInArchive
+from asdf.extras.stores.archives import find_member, known_member, open_archive
 from tests.conftest import PATIENCE_S
 from tests.extras.stores.conftest import NAMES, noise, pack
 
@@ -84,12 +83,11 @@ def test_an_archive_is_sent_to_another_process_by_its_path(corpus: Path) -> None
     assert len(sent) < 1000 and pickle.loads(sent) is archive
 
 
-def test_a_folder_of_an_archive_that_was_changed_meanwhile_is_not_remembered(corpus: Path) -> None:
+def test_a_folder_of_an_archive_that_was_changed_is_looked_up_again(corpus: Path) -> None:
     path = pack(corpus)
-    outdated = FolderInArchive(open_archive(path), "flac")
-    remember_folder("/before/the/change", outdated)
-    assert known_folder("/before/the/change") is outdated
+    member = find_member(path / "b.wav")
+    assert known_member(path / "b.wav") == member
     os.utime(path, (0, 0))
     open_archive(path)
-    remember_folder("/after/the/change", outdated)
-    assert known_folder("/before/the/change") is known_folder("/after/the/change") is None
+    assert known_member(path / "b.wav") is None
+    assert find_member(path / "b.wav").archive is not member.archive

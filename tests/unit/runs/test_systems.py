@@ -63,7 +63,7 @@ assert not systems.can_lock(file)
 file.seek(2)
 assert systems.read_at(file.fileno(), 3, 1) == b"bcd"
 assert os.lseek(file.fileno(), 0, os.SEEK_CUR) == 2
-assert systems.raise_open_files_limit(64) is systems.peak_memory_bytes() is None
+assert systems.peak_memory_bytes() is None
 assert [number.name for number in systems.existing_signals("SIGTERM", "SIGUSR1")] == ["SIGTERM"]
 systems.call_in_forked_processes(print)
 assert systems.open_flags("O_CLOEXEC", "O_NONBLOCK") == 0
@@ -194,13 +194,3 @@ def test_a_file_system_without_locks_is_not_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(systems.fcntl, "flock", refuse)
     with (tmp_path / "lock").open("w") as file:
         assert not systems.can_lock(file)
-
-
-def test_the_limit_of_open_files_is_raised_as_far_as_is_allowed():
-    program = (
-        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (40, 50))\n"
-        "from asdf.runs.systems import *\n"
-        "print(*map(raise_open_files_limit, (20, 45, 99, 20)))\n"
-        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
-    )
-    assert run_as("", "-c", program) == "40 45 50 50\n50\n"
