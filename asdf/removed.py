@@ -118,6 +118,22 @@ COMMANDS: dict[str, str] = {
 
 OPTIONS: dict[str, str] = {
     "calibrate --prior --cost-miss --cost-fa": "Give --costs p_spoof=X,cost_miss=X,cost_fa=X.",
+    "calibrate --at-eer": "Without --costs, the threshold is where both error rates are equal.",
+    "case --column": "Write python -m asdf score NETWORK RECORDING --column CLASS.",
+    "case why --engine": "It is packed on a CPU.",
+    "case why --precision": "It is that of the device.",
+    "embed --engine": "It is packed on a CPU.",
+    "embed --threads": "Each process has one: give --processes N.",
+    "evaluate sasv --spoof-share": "It follows from --costs.",
+    "evaluate --intervals": "LaTeX has those over speakers where they are known; --json has both.",
+    "evaluate trace --set": "Name the system after it: NAME=SCORES.",
+    "evaluate --threshold-subset": "Give the lines of the subset as --threshold-protocol.",
+    "evaluate --tippett --ece --reliability": "Give --ratios OUT, which draws all three.",
+    "evaluate trace --column": "The file of source scores names its column.",
+    "launch --random-seed": "--random draws the same points whenever it is repeated.",
+    "lists --seed": "The split follows from the recordings alone.",
+    "new-recipe --list --recipe": "There is one recipe: new-recipe FOLDER copies it.",
+    "robustness --list": "Without arguments, it lists all degradations.",
     "evaluate --title": "The caption of a figure says what it is of.",
     "fuse --seed": "Folds follow from the trials alone.",
     "robustness --seed": "Draws follow from the recordings alone.",
@@ -173,7 +189,7 @@ OPTIONS: dict[str, str] = {
     "serve --upload-s": "It is 60.",
     "serve --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
 }
-"""What to use instead of options, by command and options: 'score --option --other'."""
+"""What to use instead of options, by commands and options: 'score serve --option --other'."""
 
 OTHERS: dict[str, str] = {
     "compute_setup gpu_mode data_parallel_backend distributed_launch strategy multi_gpu ddp "
@@ -223,7 +239,7 @@ def option_has_left(command: str, arguments: list[str]) -> str:
     """Return the sentences about the first of the arguments that is an option that has left."""
     for option in (argument.partition("=")[0] for argument in arguments):
         for names, why in OPTIONS.items():
-            if names.split()[0] == command and option in names.split()[1:]:
+            if option.startswith("--") and {command, option} <= set(names.split()):
                 return f"{command} {option} has left ASDF. {why}"
     return ""
 

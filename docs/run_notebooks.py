@@ -28,7 +28,7 @@ PAGES = {
     "first_paper": ("study/output/study.html", "#set-1 .pair", "first_paper_report.png"),
 }
 # Pictures that a notebook writes and a document shows, by their names.
-COPIED = {"first_verdict": {"why - excerpt.svg": "why.svg", "tippett.svg": "tippett.svg"}}
+COPIED = {"first_verdict": {"why - excerpt.svg": "why.svg", "ratios-tippett.svg": "tippett.svg"}}
 # A column of the site's text.
 WINDOW = (1000, 900)
 

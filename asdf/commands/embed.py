@@ -44,10 +44,8 @@ def main(arguments: list[str]) -> int:
     check_file(args.output)
     if args.output.suffix != ".npz":
         raise UsageError(f"--output {args.output}: the name must end in .npz.")
-    if args.processes < 1 or args.threads < 1 or args.workers < 0:
-        raise UsageError(
-            "--processes and --threads must be at least 1, and --workers must not be negative."
-        )
+    if args.processes < 1 or args.workers < 0:
+        raise UsageError("--processes must be at least 1, and --workers must not be negative.")
     # torchrun sets LOCAL_RANK in the processes that it starts, which must not start others.
     if args.processes > 1 and "LOCAL_RANK" not in os.environ:
         become_torchrun(args.processes, ["-m", "asdf", "embed", *arguments])

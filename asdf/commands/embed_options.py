@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, option
-from asdf.commands.score_options import Engine, Precision
+from asdf.commands.score_options import Precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,8 @@ class EmbedOptions(WeightsOptions):
     )
     subset: str | None = option("use only this subset of a protocol", "S")
     processes: int = option("number of processes on this machine", "N", default=1)
-    threads: int = option("number of CPU threads per process", "N", default=1)
     workers: int = option(
         "number of additional processes per process that read recordings", "N", default=2
     )
     device: Literal["auto", "cpu", "cuda"] = option("device", default="auto")
     precision: Precision = option("number format, as in `score`", default="auto")
-    engine: Engine = option("fp32 engine on a CPU, as in `score`", default="packed")

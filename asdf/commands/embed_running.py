@@ -40,6 +40,8 @@ from asdf.version import VERSION
 if TYPE_CHECKING:
     from asdf.trials.trial_list import TrialList
 
+# Of each process: --processes gives every core one.
+_THREADS = 1
 _USE_GPU: dict[str, Any] = {"auto": True, "cpu": False, "cuda": "required"}
 
 
@@ -68,7 +70,7 @@ def embed(args: EmbedOptions) -> Embeddings | None:
         AsdfError: something cannot be read or written.
         Stopped: a stop was requested.
     """
-    computing = Computing(use_gpu=_USE_GPU[args.device], threads=args.threads)
+    computing = Computing(use_gpu=_USE_GPU[args.device], threads=_THREADS)
     stop = StopRequest()
     with open_world(computing) as world, world.listening(stop):
         log_to_screen(world.is_main)
@@ -83,11 +85,11 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
     settings = file.to_sections(folder=args.network_folder)
     # The file's own values are of the machine that the network was trained on.
     settings.computing.network_dataloader_workers = args.workers
-    settings.computing.threads = args.threads
+    settings.computing.threads = _THREADS
     # As in `Detector`: an embedding does not depend on the other recordings in its batch.
     settings.network.max_cut_proportion = 0.0
     precision = agree_on_precision(args.precision, world)
-    engine = agree_on_engine(args.engine, precision, world)
+    engine = agree_on_engine("packed", precision, world)
     scorer = Scorer(
         network.eval(),
         settings.network,
@@ -132,7 +134,7 @@ def _describe_work(
         "precision": scorer.precision.name,
         "engine": scorer.engine,
         "device": scorer.device.type,
-        "threads": args.threads,
+        "threads": _THREADS,
         "list": known.trials.name,
         "trials": known.trials.digest(),
         **skipped,

@@ -8,7 +8,7 @@
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
     python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
     python -m asdf evaluate scores.txt --costs p_spoof=0.01,cost_miss=1,cost_fa=1
-    python -m asdf evaluate llrs.txt --tippett tippett.pdf --ece ece.pdf --reliability bins.pdf
+    python -m asdf evaluate llrs.txt --ratios ratios.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
     python -m asdf evaluate scores.txt --protocol P --submission score.zip --format asvspoof5
@@ -102,7 +102,6 @@ class ThresholdOptions:
         choices=THRESHOLD_RULES,
     )
     threshold_protocol: Path | None = option("label file of DEV, if DEV has no labels", "P")
-    threshold_subset: str | None = option("use only this subset of the label file of DEV", "S")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,19 +126,10 @@ class RatioOptions:
     calibration: str | None = option(
         "first convert scores of this calibrated network to likelihood ratios", "NETWORK"
     )
-    tippett: Path | None = option(
-        "draw a Tippett plot, the distribution of likelihood ratios of each class",
-        "OUT",
-        check=check_file,
-    )
-    ece: Path | None = option(
-        "draw the empirical cross-entropy of likelihood ratios over the prior odds, before and"
-        " after PAV",
-        "OUT",
-        check=check_file,
-    )
-    reliability: Path | None = option(
-        "draw a reliability diagram: observed over stated proportion of bona fide trials",
+    ratios: Path | None = option(
+        "draw OUT-tippett (the ratios of each class), OUT-ece (empirical cross-entropy over the "
+        "prior odds, before and after PAV) and OUT-reliability (observed over stated proportion "
+        "of bona fide trials), with the suffix of OUT: .pdf, .png, .svg",
         "OUT",
         check=check_file,
     )
@@ -174,7 +164,6 @@ class FrameOptions:
 class SourceOptions:
     """Source scores: which attack, vocoder, language etc. a recording is of."""
 
-    column: str | None = option("column of P with the classes (the column in the file)", "C")
     bona_fide: BonaFideRule = option(
         "class of bona fide trials of P, as in source.bona_fide", default="left_out"
     )
@@ -200,7 +189,6 @@ class SasvOptions:
         "DEV|CM,ASV",
     )
     on_keys: Path | None = option("keys of the development set", "K")
-    spoof_share: float | None = option("proportion of spoofs among impostors (from the costs)", "R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,13 +222,9 @@ class EvaluateOptions(
         "asvspoof2019; of the a-DCF also p_target, p_nontarget, cost_spoof",
         "NAME=X,...",
     )
-    intervals: Literal["speakers", "trials"] = option(
-        "what the intervals in LaTeX are over, if the speakers are known", default="speakers"
-    )
     replicates: int = replicates_option(
         "number of bootstrap replicates (%(default)s); 0: no intervals"
     )
-    set: str = option("name of the set in the output", "NAME", default="")
     scored_length: str | None = option(
         "scored length of each recording, if the file does not state it: published (64,600"
         " samples), whole, or a number of samples",
@@ -256,6 +240,14 @@ class EvaluateOptions(
         check=check_file,
         aliases=("--picture",),
     )
+
+
+def ratio_plots(args: RatioOptions) -> dict[str, Path]:
+    """Return the file of each plot of likelihood ratios; none if they are not requested."""
+    if args.ratios is None:
+        return {}
+    kinds = ("tippett", "ece", "reliability")
+    return {kind: args.ratios.with_stem(f"{args.ratios.stem}-{kind}") for kind in kinds}
 
 
 def development_files(on: str | None) -> list[str]:
@@ -300,7 +292,7 @@ KINDS = {
         "detection scores",
         "asdf.commands.evaluate_detection",
         (ThresholdOptions, TandemOptions, RatioOptions, SubmissionOptions),
-        "protocol subset ignore_others by costs intervals set scored_length csv latex plot",
+        "protocol subset ignore_others by costs scored_length csv latex plot",
     ),
     "submission": Kind(
         "scores of a list without labels",
@@ -315,7 +307,7 @@ KINDS = {
         "ignore_others threshold",
     ),
     "sources": Kind(
-        "source scores", "asdf.tasks.tracing.command", (SourceOptions,), "protocol subset set plot"
+        "source scores", "asdf.tasks.tracing.command", (SourceOptions,), "protocol subset plot"
     ),
     "sasv": Kind(
         "SASV scores",
@@ -347,7 +339,7 @@ def main(arguments: list[str], name: str = "") -> int:
     inputs += [path for path in (*of_detection, args.keys, args.on_keys) if path]
     inputs += map(Path, [*args.threshold_from, *development_files(args.on)])
     check_inputs(inputs)
-    pictures = [args.plot, args.tippett, args.ece, args.reliability]
+    pictures = [args.plot, *ratio_plots(args).values()]
     outputs = [args.json, args.csv, args.latex, args.submission, args.path, *pictures]
     check_overwriting(inputs, outputs)
     kind = KINDS[name or kind_of(args, systems)]

@@ -10,7 +10,7 @@ from typing import TextIO
 
 import numpy as np
 
-from asdf.commands.evaluate import EvaluateOptions
+from asdf.commands.evaluate import EvaluateOptions, ratio_plots
 from asdf.commands.evaluate_thresholds import (
     Judged,
     calibration_of_scores,
@@ -55,6 +55,11 @@ from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList
 
+_RATIO_PLOTS = {
+    "tippett": "Tippett plot",
+    "ece": "empirical cross-entropy",
+    "reliability": "reliability diagram",
+}
 _UNDIVIDED = "no spoof has a known value of it, or all trials have the same value"
 
 
@@ -100,7 +105,7 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
         with replicates_bar(f"intervals of {system.name}") as progress:
             summary = summarise(
                 system.name,
-                args.set,
+                "",
                 scores,
                 protocol.trials,
                 by=columns,
@@ -136,7 +141,7 @@ def _report(
     first = summaries[0]
     threshold = first.decisions.threshold.value if first.decisions else None
 
-    latex = partial(latex_with_seeds, summaries, leading, over, args.intervals)
+    latex = partial(latex_with_seeds, summaries, leading, over)
 
     def write_scores(path: Path) -> None:
         write_submission(path, args.format or "", first.scores, trials, threshold)
@@ -246,7 +251,7 @@ def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
 
 
 def _plots(args: EvaluateOptions) -> list[Path | None]:
-    return [args.plot, args.tippett, args.ece, args.reliability]
+    return [args.plot, *ratio_plots(args).values()]
 
 
 def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]:
@@ -300,18 +305,12 @@ def _draw(
         thinned = {name: plots.thinned_det(curve) for name, curve in curves.items()}
         plots.save_figure(plots.det_plot(thinned), args.plot)
         lines.append(f"written to {args.plot}: {count_of(len(curves), 'curve')}")
-    if args.tippett or args.ece or args.reliability:
+    if args.ratios:
         lines += _judge_ratios(summaries)
     of_systems = {summary.name: summary.curve for summary in summaries}
-    for kind, noun in (
-        ("tippett", "Tippett plot"),
-        ("ece", "empirical cross-entropy"),
-        ("reliability", "reliability diagram"),
-    ):
-        path = getattr(args, kind)
-        if path:
-            plots.save_figure(plots.ratio_plot(kind, of_systems), path)
-            lines.append(f"written to {path}: {noun}")
+    for kind, path in ratio_plots(args).items():
+        plots.save_figure(plots.ratio_plot(kind, of_systems), path)
+        lines.append(f"written to {path}: {_RATIO_PLOTS[kind]}")
     return lines
 
 

@@ -73,14 +73,11 @@ def check_thresholds(args: EvaluateOptions, systems: Sequence[System]) -> None:
     Raises:
         UsageError: see the messages.
     """
-    only_with_dev = (args.threshold_by, args.threshold_protocol, args.threshold_subset)
-    if any(only_with_dev) and not args.threshold_from:
+    if (args.threshold_by or args.threshold_protocol) and not args.threshold_from:
         raise UsageError(
-            "--threshold-by, --threshold-protocol and --threshold-subset describe the set of "
-            "--threshold-from. Give --threshold-from DEV too."
+            "--threshold-by and --threshold-protocol describe the set of --threshold-from. Give "
+            "--threshold-from DEV too."
         )
-    if args.threshold_subset and not args.threshold_protocol:
-        raise UsageError("--threshold-subset is of a label file: give --threshold-protocol too.")
     if args.decisions and args.protocol is None:
         raise UsageError(
             "files of --decisions contain no labels. Give the protocol of the set with --protocol."
@@ -142,16 +139,13 @@ def read_threshold(text: str) -> float:
 
 def _threshold_of_set(args: EvaluateOptions, path: Path, judged: Scores) -> Threshold:
     """Return the threshold on another set; warn if it shares trials with the judged scores."""
-    from asdf.corpora import choose_subset, read_protocol
+    from asdf.corpora import read_protocol
     from asdf.metrics.detection import DetCurve
     from asdf.trials.formats import read_score_file
     from asdf.trials.matching import read_matched
 
     if args.threshold_protocol:
-        trials = whole = read_protocol(args.threshold_protocol)
-        if args.threshold_subset:
-            trials = choose_subset(whole, args.threshold_subset, args.threshold_protocol)
-        scores, _ = read_matched(path, trials, whole=whole)
+        scores, _ = read_matched(path, read_protocol(args.threshold_protocol))
     else:
         scores = read_score_file(path).labelled(path)
     shared = len(set(scores.ids).intersection(judged.ids))
@@ -230,7 +224,7 @@ def decide_systems(
         UsageError: an option needs trials of both classes.
         AsdfError: there is no threshold, or other files have both classes.
     """
-    both = ("asv_scores", "plot", "tippett", "ece", "reliability", "submission", "csv", "latex")
+    both = ("asv_scores", "plot", "ratios", "submission", "csv", "latex")
     needless = ["--" + name.replace("_", "-") for name in both if getattr(args, name)]
     sets = []
     for system, (scores, threshold) in zip(systems, judged, strict=True):

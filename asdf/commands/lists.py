@@ -4,7 +4,7 @@
     python -m asdf lists DATA --names '{speaker}_{}'       # speakers from file names: anna_001.wav
     python -m asdf lists DATA --table meta.csv             # speakers and more from a table
     python -m asdf lists all.csv --columns path=wav,label=truth --bona-fide 0
-    python -m asdf lists DATA --shares 80,10,10 --seed 1
+    python -m asdf lists DATA --shares 80,10,10
     python -m asdf lists 'webdataset:shards-{000..099}.tar' --shares 100,0,0 -o lists
 
 Folders at any depth with names such as real, bonafide, genuine, human or fake, spoof, synthetic,
@@ -98,7 +98,6 @@ class ListsOptions:
     shares: str = option(
         "sizes of train, dev and eval in percent; 0 omits a list", "P,P,P", "70,15,15"
     )
-    seed: int = option("seed of the random split", "N", 0)
     divide: bool = flag("split the recordings even if folders determine the lists")
 
 
@@ -254,7 +253,7 @@ def _divide(
             f"warning: {named.count('')} of {len(trials)} recordings are not in a folder for "
             "train, dev or test, so all recordings are split again."
         )
-    chosen = split_trials(trials, shares, args.seed)
+    chosen = split_trials(trials, shares)
     return {name: trials.select(indices) for name, indices in chosen.items()}
 
 

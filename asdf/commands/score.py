@@ -314,21 +314,17 @@ def open_detector(args: NetworkOptions, window: tuple[float, float] | None = Non
 
     judging: dict[str, Any] = {}
     if isinstance(args, DetectorOptions):
-        judging = {
-            "parts": not args.no_parts,
-            "speech_check": args.speech_check,
-            "columns": args.column,
-        }
+        judging = {"parts": not args.no_parts, "speech_check": args.speech_check}
+    if isinstance(args, ScoreOptions):
+        judging |= {"columns": args.column, "precision": args.precision, "engine": args.engine}
     detector = Detector(
         args.network,
         args.device,
         args.network_folder,
         args.threads,
         args.full_length,
-        args.precision,
-        args.base,
+        base=args.base,
         threshold=args.threshold,
-        engine=args.engine,
         **judging,
     )
     # The whole process belongs to the command, including decoding and resampling.

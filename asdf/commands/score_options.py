@@ -227,16 +227,6 @@ class NetworkOptions(WeightsOptions):
         "lowest score that is called bona fide", "T", check=check_threshold
     )
     device: str = option("device: auto (a GPU if available), cpu, cuda or cuda:1", default="auto")
-    precision: Precision = option(
-        "number format of the network (%(default)s: tf32 on GPUs that support it, else fp32); tf32 "
-        "and bf16 are faster and less precise",
-        default="auto",
-    )
-    engine: Engine = option(
-        "fp32 engine on a CPU (%(default)s): packed rearranges the weights for speed; plain "
-        "computes as in training and is slower; scores agree within 1e-5",
-        default="packed",
-    )
     threads: int | None = option(
         "number of CPU threads (1 for networks below 10 million parameters, else the number of"
         " usable cores)",
@@ -256,12 +246,6 @@ class DetectorOptions(NetworkOptions):
         "speech detector for whole recordings (%(default)s: energy, modulation and voicing); "
         "recordings without speech get no verdict; silero needs the package silero-vad",
         default="built-in",
-    )
-    column: tuple[str, ...] = option(
-        "class path of a column of your own, as 'my_column.Margin'; repeatable",
-        "CLASS",
-        default=(),
-        repeated=True,
     )
 
 
@@ -306,6 +290,22 @@ class ScoreOptions(DetectorOptions, ArrayOptions):
     )
     folder: Path | None = option(
         "folder that paths in lists are relative to (the folder of the list)"
+    )
+    precision: Precision = option(
+        "number format of the network (%(default)s: tf32 on GPUs that support it, else fp32); tf32 "
+        "and bf16 are faster and less precise",
+        default="auto",
+    )
+    engine: Engine = option(
+        "fp32 engine on a CPU (%(default)s): packed rearranges the weights for speed; plain "
+        "computes as in training and is slower; scores agree within 1e-5",
+        default="packed",
+    )
+    column: tuple[str, ...] = option(
+        "class path of a column of your own, as 'my_column.Margin'; repeatable",
+        "CLASS",
+        default=(),
+        repeated=True,
     )
 
 

@@ -81,7 +81,6 @@ class PointOptions:
     Attributes:
         sweeps: Texts of the form 'section.name=value,value'.
         draws: Number of points to draw from the grid; None for all.
-        draw_seed: Seed of the draw.
         folds: Description such as 'attack:2'; each point then has a run per fold (see
             `asdf.recipe.left_out_folds`).
     """
@@ -89,7 +88,6 @@ class PointOptions:
     seeds: str | None = None
     sweeps: Sequence[str] = ()
     draws: int | None = None
-    draw_seed: int = 0
     folds: str | None = None
 
 
@@ -283,7 +281,7 @@ def _draw(
     for index, point in enumerate(product(*axes.values())):
         # Sorted, so that the order of the sweeps does not matter.
         words = sorted(choice.override for choice in point)
-        ranked.append((derived_seed(options.draw_seed, "launch --random", *words), index, point))
+        ranked.append((derived_seed(0, "launch --random", *words), index, point))
     lowest = nsmallest(draws, ranked, key=lambda entry: entry[:2])
     return tuple(entry[2] for entry in sorted(lowest, key=lambda entry: entry[1]))
 
@@ -432,7 +430,6 @@ class Plan:
 
     runs: tuple[PlannedRun, ...]
     points: Points
-    draw_seed: int = 0
     folds: tuple[int, ...] | None = None
 
     @property
@@ -449,10 +446,7 @@ class Plan:
             configs = len(self.folds) // (points * seeds)
         factors = [count_of(configs, "config")]
         if points < self.points.grid_size:
-            factors.append(
-                f"{points} of the {self.points.grid_size:,} points of the grid (drawn with "
-                f"--random-seed {self.draw_seed})"
-            )
+            factors.append(f"{points} of the {self.points.grid_size:,} points of the grid")
         elif points > 1:
             factors.append(count_of(points, "point"))
         if self.folds is not None:
@@ -512,7 +506,7 @@ def plan_runs(
                 f"{run.system}, and would overwrite each other: give one of them another "
                 "paths.system_folder."
             )
-    return Plan(tuple(runs.values()), points, options.draw_seed, folds)
+    return Plan(tuple(runs.values()), points, folds)
 
 
 def _plan_run(recipe: Path, planned: PlannedPoint) -> PlannedRun:

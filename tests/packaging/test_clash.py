@@ -53,7 +53,7 @@ def test_the_other_one_installed_last_is_named_by_the_command_and_every_module(
 
 
 def refused(installed, reason: str) -> None:
-    program = installed.run(installed.program, "new-recipe", "--list")
+    program = installed.run(installed.program, "new-recipe", "mine")
     assert (program.returncode, program.stdout) == (1, "")
     assert program.stderr.startswith("error: asdf is ") and reason in program.stderr
     for command in (("-m", "asdf", "corpora"), ("-c", "from asdf.evaluation import eer")):

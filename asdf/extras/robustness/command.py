@@ -4,7 +4,7 @@
     python -m asdf robustness a.pt b.pt dev_list.txt --output both   # compare on the same copies
     python -m asdf robustness network.pt dev_list.txt --output r --only codec,noise
     python -m asdf robustness network.pt dev_list.txt --output r --only white --grades white=5,-5
-    python -m asdf robustness --list                                 # all degradations
+    python -m asdf robustness                                        # all degradations
 
 Each recording of the list is degraded and scored as a trial; the copies do not depend on the number
 of --workers. Misses and false alarms are counted at one threshold: that of the
@@ -52,7 +52,7 @@ def _check_workers(workers: int) -> None:
 class RobustnessOptions(WeightsOptions):
     """Options of the command."""
 
-    # With a default, since --list needs neither names nor an output; `main` asks for them.
+    # With a default, since without any the degradations are listed; `main` asks for the rest.
     names: tuple[str, ...] = argument(
         "networks, and list of recordings with labels", metavar="NETWORK... LIST", default=()
     )
@@ -70,7 +70,6 @@ class RobustnessOptions(WeightsOptions):
         default=(),
         repeated=True,
     )
-    list: bool = flag("list all degradations with their grades")
     noise: Path | None = option("folder with recordings of noise", metavar="FOLDER")
     music: Path | None = option("folder with music (default: synthesised)", metavar="FOLDER")
     rooms: Path | None = option("folder with room impulse responses", metavar="FOLDER")
@@ -103,7 +102,7 @@ def main(arguments: list[str]) -> int:
         AsdfError: a network or the list cannot be read, or an output cannot be written.
     """
     args = COMMAND.read(arguments)
-    if args.list:
+    if not args.names:
         show(_catalogue())
         return 0
     if len(args.names) < 2:

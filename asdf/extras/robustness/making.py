@@ -97,7 +97,9 @@ def choose_conditions(
         known = [*FAMILIES, *DEGRADATIONS]
         if name not in known and not any(_is_of(name, row) for row in DEGRADATIONS.values()):
             near = did_you_mean(name, known)
-            raise UsageError(f"there is no degradation {name}.{near} --list prints all.")
+            raise UsageError(
+                f"there is no degradation {name}.{near} The command without arguments lists all."
+            )
     chosen: list[Condition] = []
     # Whoever names degradations did not ask for those that nobody can have.
     left_out = {} if only else dict(NOT_HERE)

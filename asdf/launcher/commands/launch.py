@@ -88,7 +88,6 @@ class ValueOptions:
         repeated=True,
     )
     random: int | None = option("run only N random points of the grid", "N")
-    random_seed: int = option("seed for --random", "S", default=0)
     folds: str | None = option(
         "one run for each K values of a column of the training sets, such as attack:2; it leaves "
         "out these values and a share of the speakers, and is scored on them",
@@ -359,7 +358,7 @@ def main(arguments: list[str]) -> int:
     check_options(args, sbatch_options)
     check_outputs(args.report, args.latex)
     command = parse_command_line(list(args.words), "")
-    options = PointOptions(args.seeds, list(args.sweep), args.random, args.random_seed, args.folds)
+    options = PointOptions(args.seeds, list(args.sweep), args.random, args.folds)
     if args.slurm is not None:
         launchers: Sequence[str] = SLURM_OVERRIDES
         plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)

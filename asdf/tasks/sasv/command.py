@@ -128,7 +128,7 @@ def _fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Sco
         development = _join(keys, *files)
     elif files:
         development = _read_scores(files[0], keys)
-    fusion = fit_fusion(args.fuse, development, cost, args.spoof_share)
+    fusion = fit_fusion(args.fuse, development, cost)
     trials = system.scores.trials
     known = [] if development is None else development.trials.names()
     shared = len(set(known).intersection(trials.names()))
@@ -189,10 +189,8 @@ def _check(args: EvaluateOptions, named: Sequence[System]) -> None:
         raise UsageError("give the score files to evaluate.")
     if args.asv_scores and not args.keys:
         raise UsageError("--asv-scores of SASV needs the keys of the trials. Give --keys too.")
-    fusing = (args.on, args.on_keys, args.spoof_share, args.submission)
-    # `is not None`, since a share of 0 is a value.
-    if not args.fuse and any(value is not None for value in fusing):
-        raise UsageError("--on, --spoof-share and --submission need a fusion. Give --fuse too.")
+    if not args.fuse and (args.on or args.on_keys or args.submission):
+        raise UsageError("--on and --submission need a fusion. Give --fuse too.")
     if len(development_files(args.on)) == 2 and not args.on_keys:
         raise UsageError("--on CM,ASV needs the keys of the development set. Give --on-keys too.")
     if args.on_keys and not args.on:

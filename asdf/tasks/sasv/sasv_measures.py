@@ -423,27 +423,17 @@ class SasvFusion:
         return f"-log((1 - r) exp(-ASV LLR) + r exp(-CM LLR)), r = {self.spoof_share:.6g}, {maps}"
 
 
-def spoof_share_of(cost: TandemCost) -> float:
-    """Return the share of spoofs among impostors, weighted by the cost of accepting each."""
-    return cost.spoof_weight / (cost.nontarget_weight + cost.spoof_weight)
-
-
-def fit_fusion(
-    kind: str,
-    development: SasvScores | None,
-    cost: TandemCost = TANDEM,
-    spoof_share: float | None = None,
-) -> SasvFusion:
+def fit_fusion(kind: str, development: SasvScores | None, cost: TandemCost = TANDEM) -> SasvFusion:
     """Fit a fusion on the scores of both systems on a development set with known kinds.
 
     Args:
         kind: Name in `FUSIONS`.
         development: Scores of a development set; not needed for the sum.
-        cost: Costs and priors that determine the share of spoofs if `spoof_share` does not. The
-            fused score then has the lowest expected a-DCF if the LLRs are correct.
+        cost: Costs and priors, which determine the share of spoofs among impostors: the fused score
+            has the lowest expected a-DCF if the LLRs are correct.
 
     Raises:
-        UsageError: no development set, or a share outside 0 to 1.
+        UsageError: no development set.
         AsdfError: a system has no scores in the set, or higher scores do not mean targets.
     """
     if kind not in FUSIONS:
@@ -455,8 +445,6 @@ def fit_fusion(
             f"the {kind} fusion is fitted on a development set: name its scores and keys, or take "
             "the fusion 'sum', which fits nothing."
         )
-    if spoof_share is not None and not 0 <= spoof_share <= 1:
-        raise UsageError(f"a share of spoofs must lie between 0 and 1, but is {spoof_share}.")
     if development.asv is None or development.cm is None:
         raise AsdfError(
             "the development set has no scores of both systems: columns cm-score and asv-score."
@@ -467,7 +455,7 @@ def fit_fusion(
     cm_scale, cm_offset = _fit("CM", np.concatenate([target, nontarget]), spoof)
     share = None
     if kind == "nonlinear":
-        share = spoof_share_of(cost) if spoof_share is None else spoof_share
+        share = cost.spoof_weight / (cost.nontarget_weight + cost.spoof_weight)
     return SasvFusion(kind, asv_scale, asv_offset, cm_scale, cm_offset, share)
 
 

@@ -24,11 +24,11 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, written or measured.
     """
-    if (args.subset or args.column) and not args.protocol:
-        raise UsageError("--subset and --column need a protocol. Give --protocol P too.")
+    if args.subset and not args.protocol:
+        raise UsageError("--subset needs a protocol. Give --protocol P too.")
     screen = text_stream([args.json])
     results = {system.name: _measure(args, system.path) for system in systems}
-    records = [sources_record(name, args.set, result) for name, result in results.items()]
+    records = [sources_record(name, "", result) for name, result in results.items()]
     content = as_json(records, indent=1)
     write_outputs([(args.json, lambda path: write_text(path, content))])
     if args.plot:
@@ -55,7 +55,7 @@ def _measure(args: EvaluateOptions, path: Path) -> SourceResult:
                     "--protocol is the label file of this set."
                 )
             rows.append(row)
-        values = values_of(trials, args.column or scores.column, args.bona_fide)
+        values = values_of(trials, scores.column, args.bona_fide)
         scores = replace(scores, truths=[values[row] for row in rows])
         if "speaker" in trials.columns:
             speakers = [trials.columns["speaker"][row] for row in rows]

@@ -117,13 +117,13 @@ def test_the_digits_of_small_examples(
 def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protocol):
     status, out, err = run(
         capsys, scores, "--protocol", protocol, "--subset", "eval", "--by", "attack,codec",
-        "--set", "LA", "--json", tmp_path / "out.json", "--replicates", "50",
+        "--json", tmp_path / "out.json", "--replicates", "50",
     )  # fmt: skip
     assert status == 0
     assert err == f"{scores}: 30 scored trials ignored, 60 evaluated\n"
     labels = np.array(LABELS[:60])
     expected = eer(VALUES[:60][labels == 1], VALUES[:60][labels == 0])[0]
-    assert out.startswith("scores on LA\n")
+    assert out.startswith("scores\n")
     assert value(out, "EER") == f"{100 * expected:.3f}"
     assert " over trials, " in out
     # Of so few speakers it says how many they are.
@@ -451,8 +451,9 @@ def llrs(tmp_path):
 
 
 def test_likelihood_ratios_are_drawn_with_a_line_on_their_quality(capsys, llrs, tmp_path):
-    outputs = [tmp_path / name for name in ("t.svg", "e.pdf", "r.svg")]
-    words = ["--tippett", outputs[0], "--ece", outputs[1], "--reliability", outputs[2]]
+    kinds = ("tippett", "ece", "reliability")
+    outputs = [tmp_path / f"ratios.of-{kind}.svg" for kind in kinds]
+    words = ["--ratios", tmp_path / "ratios.of.svg"]
     status, out, err = run(capsys, llrs, "--replicates", "0", *words)
     assert status == 0
     assert all(path.stat().st_size > 1000 for path in outputs)
@@ -467,12 +468,12 @@ def test_scores_that_are_no_ratios_get_a_warning(capsys, tmp_path):
     rows = zip(NAMES, LABELS, VALUES, strict=True)
     path = tmp_path / "s.txt"
     path.write_text("".join(f"{name}.wav {label} {20 + value}\n" for name, label, value in rows))
-    words = [path, "--replicates", "0", "--ece", tmp_path / "e.svg"]
+    words = [path, "--replicates", "0", "--ratios", tmp_path / "e.svg"]
     assert "not calibrated log-likelihood ratios" in run(capsys, *words)[2]
 
 
 def test_decisions_have_no_plots_of_ratios(capsys, llrs, tmp_path):
-    status, _, err = run(capsys, llrs, "--decisions", "--tippett", tmp_path / "t.svg")
+    status, _, err = run(capsys, llrs, "--decisions", "--ratios", tmp_path / "t.svg")
     assert status == 2 and "plots need scores" in err
 
 

@@ -132,7 +132,6 @@ def test_several_systems_have_a_threshold_each(capsys, folder):
     ("words", "message"),
     [
         (["--threshold-by", "eer"], "Give --threshold-from DEV too"),
-        (["--threshold-from", "dev.txt", "--threshold-subset", "dev"], "--threshold-protocol too"),
         (["--threshold", "nan"], "finite"),
         (["--decisions"], "contain no labels"),
     ],

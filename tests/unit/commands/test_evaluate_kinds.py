@@ -50,8 +50,8 @@ def test_some_options_show_it(tmp_path):
 def test_an_option_of_another_kind_is_refused(tmp_path, capsys):
     path = tmp_path / "scores.txt"
     path.write_text("a 1 1.0\nb 0 0.0\n")
-    assert main(["evaluate", str(path), "--column", "vocoder"]) == 2
-    assert "--column does not apply to detection scores" in capsys.readouterr().err
+    assert main(["evaluate", str(path), "--reject", "energy"]) == 2
+    assert "--reject does not apply to detection scores" in capsys.readouterr().err
     assert main(["evaluate"]) == 2
     assert "give the score files" in capsys.readouterr().err
 

@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING, Any
 
 from asdf.commands import score
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
-from asdf.commands.options import NETWORK_HELP, Command, argument, flag, option
+from asdf.commands.options import NETWORK_HELP, Command, argument, option
 from asdf.commands.outputs import check_file, check_inputs, show
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.forensic.calibrating.learning import (
@@ -63,7 +63,7 @@ from asdf.extras.forensic.calibrating.learning import (
 )
 from asdf.extras.forensic.calibrating.sets import choose_of_run, describe_set, parse_where
 from asdf.hub import parse_name
-from asdf.metrics.detection import ASVSPOOF5, DetectionCost, with_costs
+from asdf.metrics.detection import ASVSPOOF5, with_costs
 from asdf.metrics.llr_maps import AUTO, METHODS
 from asdf.runs.streams import input_name
 from asdf.scoring.whose_scores import check_networks_of
@@ -101,10 +101,10 @@ class CalibrateOptions(ProtocolOptions):
         "between several values",
         metavar="COLUMN=VALUE",
     )
-    at_eer: bool = flag("set the threshold where both error rates are equal (default)")
     costs: str | None = option(
-        "set it for costs instead: p_spoof, the prior probability of spoof (0.05), cost_miss of "
-        "rejecting bona fide speech (1), cost_fa of accepting a spoof (10)",
+        "set the threshold for costs, not where both error rates are equal: p_spoof, the prior "
+        "probability of spoof (0.05), cost_miss of rejecting bona fide speech (1), cost_fa of "
+        "accepting a spoof (10)",
         metavar="NAME=X,...",
     )
     unlike_rate: float | None = option(
@@ -135,7 +135,7 @@ def main(arguments: list[str]) -> int:
             written.
     """
     args = COMMAND.read(arguments)
-    cost = _cost(args)
+    cost = with_costs(ASVSPOOF5, args.costs) if args.costs else None
     if args.windows_rate is not None and args.windows is None:
         raise UsageError("--windows-rate needs --windows with genuine recordings. Give both.")
     if args.windows_rate is not None and not 0 < args.windows_rate < 1:
@@ -269,17 +269,3 @@ def _read_network(network: str, output: Path | None) -> _Read:
     progress = file.progress if isinstance(file.progress, Mapping) else {}
     evaluations = progress.get("evaluations")
     return _Read(write, evaluations if isinstance(evaluations, list | tuple) else (), remark)
-
-
-def _cost(args: CalibrateOptions) -> DetectionCost | None:
-    """Return the costs of the options; omitted ones are those of ASVspoof 5.
-
-    Returns:
-        Costs; None for the threshold at the EER.
-    """
-    # An error, because the user may believe that costs move the threshold at the EER.
-    if args.costs and args.at_eer:
-        raise UsageError(
-            "--at-eer and --costs set the threshold in different ways. Give one of the two."
-        )
-    return with_costs(ASVSPOOF5, args.costs) if args.costs else None

@@ -192,7 +192,7 @@ def test_costs_give_their_bayes_threshold(capsys, tmp_path, network, scores):
 
 def test_calibrating_again_replaces_the_first(capsys, tmp_path, scores):
     path = write_small_network(tmp_path / "c.pt", calibration=Calibration(7.0, 7.0, 7.0).content())
-    run(capsys, path, scores, "--at-eer")
+    run(capsys, path, scores)
     assert decides_as(asdf.Detector(path, "cpu").calibration, calibrate(BONA_FIDE, SPOOF))
 
 
@@ -222,7 +222,6 @@ def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
         (("--costs", "cost_fa=-1"), 2, "and costs above 0"),
         (("--costs", "cost_fa=nan"), 2, "and costs above 0"),
         (("--costs", "prior=.1"), 2, "Names: p_spoof, cost_miss, cost_fa, asvspoof2019"),
-        (("--costs", "cost_fa=3", "--at-eer"), 2, "Give one of the two"),
         (("--prior", ".1"), 2, "calibrate --prior has left ASDF. Give --costs p_spoof=X,"),
     ],
 )
