@@ -51,13 +51,8 @@ def columns_of(summaries: Sequence[Summary]) -> list[str]:
 
 def condition_table(summaries: Sequence[Summary], column: str) -> ConditionTable:
     """Return the conditions of the systems by the values of `column`."""
-    systems = []
-    values: set[str] = set()
-    for summary in summaries:
-        conditions = {condition.value: condition for condition in summary.of_column(column)}
-        systems.append(conditions)
-        values.update(conditions)
-    return ConditionTable(column, sorted(values), systems)
+    systems = [{known.value: known for known in s.of_column(column)} for s in summaries]
+    return ConditionTable(column, sorted(set().union(*systems)), systems)
 
 
 def eer_columns(

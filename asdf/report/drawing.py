@@ -231,9 +231,11 @@ def training_figure(gathered: Gathered) -> Figure:
         title = f"Loss (marked: on {name})" if on_set else "Loss"
         panels.append(course_panel([*loss_lines(courses, hidden), *on_set], title, "Loss", choice))
     for name in dict.fromkeys(name for course in courses for name in course.terms):
-        lines = term_lines(courses, name, hidden)
+        terms = [course.terms.get(name, []) for course in courses]
+        lines = course_lines(courses, terms, f"term:{name}", hidden)
         panels.append(course_panel(lines, f"Term {name} of the loss", name))
-    panels.append(course_panel(rate_lines(courses, hidden), "Learning rate", "Learning rate"))
+    rates = course_lines(courses, [course.learning_rate for course in courses], "rate:", hidden)
+    panels.append(course_panel(rates, "Learning rate", "Learning rate"))
     for name in sets:
         choice = name if len(sets) > 1 else None
         eers = set_lines(courses, name, "eers", hidden)
@@ -269,25 +271,13 @@ def loss_lines(courses: Sequence[TrainingCourse], hidden: Collection[str] = ()) 
     return [line for line in lines if line.points]
 
 
-def term_lines(
-    courses: Sequence[TrainingCourse], name: str, hidden: Collection[str] = ()
-) -> list[Line]:
-    """Return the course of a further loss term."""
-    points = [course.terms.get(name, []) for course in courses]
-    return _course_lines(courses, points, f"term:{name}", hidden)
-
-
-def rate_lines(courses: Sequence[TrainingCourse], hidden: Collection[str] = ()) -> list[Line]:
-    """Return the learning rates."""
-    return _course_lines(courses, [course.learning_rate for course in courses], "rate:", hidden)
-
-
-def _course_lines(
+def course_lines(
     courses: Sequence[TrainingCourse],
     points: Sequence[Sequence[float]],
     series: str,
-    hidden: Collection[str],
+    hidden: Collection[str] = (),
 ) -> list[Line]:
+    """Return one course of each training, such as its learning rates."""
     return [
         replace(_run_line(courses, index, hidden), series=f"{index}:{series}", points=of_course)
         for index, of_course in enumerate(points)

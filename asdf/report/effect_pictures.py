@@ -130,28 +130,26 @@ def find_effects(gathered: Gathered) -> Effects | None:
     if len(set(runs)) < len(runs) or len(runs) < _MIN_POINTS:
         return None
     recorded = [effective_settings(gathered.runs[run]) for run in runs]
+    differing: dict[str, list[str]] = {}
     # The settings keep their order; other versions may have additional ones.
-    texts_of = {}
     for name in dict.fromkeys(chain.from_iterable(recorded)):
-        texts_of[name] = [settings.get(name, "-") for settings in recorded]
-    differing = [name for name, texts in texts_of.items() if len(set(texts)) > 1]
+        texts = [settings.get(name, "-") for settings in recorded]
+        if len(set(texts)) > 1:
+            differing[name] = texts
     # More than two settings are shown by ranks, for which a few configurations are too few.
     if not differing or (len(differing) > 2 and len(runs) < max(_MIN_FOR_RANKS, len(differing))):
         return None
     groups: list[list[str]] = []
-    for name in differing:
-        for group in groups:
-            # The first of a group suffices, since all of them changed together.
-            if _changed_together(texts_of[name], texts_of[group[0]]):
-                group.append(name)
-                break
+    for name, texts in differing.items():
+        # The first of a group suffices, since all of them changed together.
+        alike = [group for group in groups if _changed_together(texts, differing[group[0]])]
+        if alike:
+            alike[0].append(name)
         else:
             groups.append([name])
-    # The texts of a group, by configuration.
-    columns = [zip(*map(texts_of.__getitem__, group), strict=True) for group in groups]
-    joined = [list(map(TOGETHER.join, column)) for column in columns]
     points = []
-    for known, values in zip(configurations, zip(*joined, strict=True), strict=True):
+    for index, known in enumerate(configurations):
+        values = tuple(TOGETHER.join(differing[name][index] for name in group) for group in groups)
         points.append(Point(known.name, values, _eers_of(gathered, known)))
     points.sort(key=lambda point: list(map(value_order, point.values)))
     together = tuple(tuple(group) for group in groups if len(group) > 1)
@@ -174,18 +172,17 @@ def _changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
 
 def _eers_of(gathered: Gathered, known: Configuration) -> dict[str, Spread]:
     """Return the EERs of a configuration by set, with the intervals in the report."""
-    eers = {}
+    eers: dict[str, Spread] = {}
     for set_name in gathered.sets:
+        for measured in gathered.on(set_name):
+            if measured.system in known.systems:
+                summary = measured.summary
+                interval = summary.intervals.eer if summary.intervals else None
+                eer = replace(spread_of([summary.result.eer]), interval=interval)
+                eers.setdefault(set_name, eer)
         for result in gathered.over_seeds.by_set.get(set_name, []):
             if result.name == known.name:
                 eers[set_name] = result.eer
-        for measured in gathered.on(set_name):
-            if set_name in eers or measured.system not in known.systems:
-                continue
-            summary = measured.summary
-            interval = summary.intervals.eer if summary.intervals else None
-            eer = spread_of([summary.result.eer])
-            eers[set_name] = Spread(eer.values, eer.mean, None, interval)
     return eers
 
 
@@ -223,8 +220,7 @@ def effect_section(gathered: Gathered) -> EffectSection | None:
     section = EffectSection(named, _points_table(effects), confounded=confounded)
     if len(effects.settings) == 1:
         panels = [effect_panel(effects, [set_name], set_name) for set_name in effects.sets]
-        figure = Figure("effect", f"Effect of {effects.settings[0]}", _EFFECT, panels)
-        return replace(section, figure=figure)
+        return replace(section, figure=Figure("effect", f"Effect of {named}", _EFFECT, panels))
     if len(effects.settings) == 2:
         return replace(section, maps=_effect_maps(effects))
     return replace(section, ranks=_ranks_table(effects))
@@ -290,18 +286,14 @@ def _value_axis(scale: Scale, setting: str) -> Axis:
     positions = sorted(scale.positions.values())
     texts = {position: text for text, position in scale.positions.items()}
     low, high = positions[0], positions[-1]
+    # Rounded up, so that there are at most `_MAX_TICKS`.
+    ticks = positions[:: -(-len(positions) // _MAX_TICKS)]
+    shown = (ticks, _short_name(setting))
     if scale.is_log:
         room = (high / low) ** 0.06
-        low, high = low / room, high * room
-    else:
-        room = 0.06 * (high - low) or 0.5  # a single value has no extent
-        low, high = low - room, high + room
-    # Rounded up, so that there are at most `_MAX_TICKS`.
-    step = -(-len(positions) // _MAX_TICKS)
-    to_position = np.log if scale.is_log else np.asarray
-    ticks = positions[::step]
-    name = _short_name(setting)
-    return Axis(low, high, ticks, name, to_position, lambda at: shorten(texts[at], _TICK))
+        return Axis(low / room, high * room, *shown, np.log, lambda at: shorten(texts[at], _TICK))
+    room = 0.06 * (high - low) or 0.5  # a single value has no extent
+    return Axis(low - room, high + room, *shown, text=lambda at: shorten(texts[at], _TICK))
 
 
 def _effect_maps(effects: Effects) -> HeatMaps:
@@ -336,9 +328,8 @@ def _ranks_table(effects: Effects) -> PageTable:
     """Return a row for each setting: the correlation of the EER with its values."""
     indices = range(len(effects.settings))
     columns: Columns = [counts("Values", [len(effects.values(index)) for index in indices])]
-    for set_name in effects.sets:
-        values = [_rank_value(effects, index, set_name) for index in indices]
-        columns.append((Column(set_name, set_name), values))
+    for name in effects.sets:
+        columns.append((Column(name, name), [_rank_value(effects, i, name) for i in indices]))
     caption = (
         "How the mean EER changes with each setting: rank correlation of numbers (Spearman; above "
         "0, higher values have higher EERs), means in % of other values"

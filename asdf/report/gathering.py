@@ -87,11 +87,6 @@ def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
     return [(network, set_name) for network, set_name in scored if network == best]
 
 
-def picks_best(run: RunFolder, choice: Choice) -> bool:
-    """Return whether `chosen` returns the best network by the run's validation."""
-    return choice == "best" or (choice == "reported" and not run.reported())
-
-
 def distinct_names(runs: Sequence[RunFolder]) -> list[str]:
     """Return distinct names of the runs: their folder names, with parent folders if needed."""
     parts = 1
@@ -169,11 +164,6 @@ class Measurement(Measured):
     curves: dict[str, ThinnedCurve]
     histogram: Histogram
     page_attacks: tuple[str, ...] = ()
-
-    @property
-    def attacks(self) -> list[str]:
-        """The attacks that have curves and histograms."""
-        return [name for name in self.curves if name]
 
 
 @dataclass(frozen=True)
@@ -253,17 +243,13 @@ class Gathered:
         return list(dict.fromkeys(known.network for known in self.measurements if known.run == run))
 
 
-def ignore_start(name: str) -> None:
-    """Ignore the start of a measurement."""
-
-
 def gather(
     runs: Sequence[RunFolder],
     choice: Choice = "reported",
     *,
     replicates: int = 1000,
     for_plots: bool = False,
-    on_start: Callable[[str], None] = ignore_start,
+    on_start: Callable[[str], None] = lambda name: None,
 ) -> Gathered:
     """Measure the chosen networks of `runs`.
 
@@ -282,7 +268,8 @@ def gather(
     tasks = TaskResults()
     for index, (name, run) in enumerate(zip(names, runs, strict=True)):
         networks = chosen(run, choice)
-        collection.add_run(index, name, run, networks, picks_best(run, choice))
+        is_best = choice == "best" or (choice == "reported" and not run.reported())
+        collection.add_run(index, name, run, networks, is_best)
         # Results of other tasks are shown for the same networks.
         tasks.add_run(name, run, None if choice == "reported" else dict(networks))
     if collection.page_curves > _MAX_CURVES:

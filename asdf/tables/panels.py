@@ -4,7 +4,7 @@ Invariant: nothing here knows the output format. Values are in the units of the 
 asks for positions, so both outputs show the same points. Lines differ in colour, dashes and marks,
 so that they stay distinguishable without colour.
 
-page/plots.html writes the SVG, asdf.report.plots.figures draws with matplotlib.
+page/plots.html writes the SVG, asdf.report.plots draws with matplotlib.
 """
 
 from __future__ import annotations

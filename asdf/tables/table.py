@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -273,73 +274,55 @@ def labels_of(names: Sequence[str], max_length: int) -> list[str]:
     separators, and cut in the middle. Labels that remain equal after a few more characters get
     numbers.
     """
-    different = len(set(names))
-    short = _without_common_parts(names, max_length)
+    short = {name: name for name in names}
+    different = len(short)
+    long = [name for name in names if len(name) > max_length]
+    # A single long name has nothing in common with another: it is cut.
+    if len(set(long)) > 1:
+        # Next to whole short names, a part of a long name would look like another kind of name.
+        reduced = names if any(_common_ends(list(map(_tokens, names)))) else long
+        differing = _without_common_ends(list(map(_tokens, reduced)))
+        for name, parts in zip(reduced, differing, strict=True):
+            short[name] = "".join(parts).strip(_SEPARATORS)
     # Without their common parts, two names may have become equal.
     if len(set(short.values())) < different:
-        short = _by_themselves(names)
+        short = {name: name for name in names}
     # A slightly longer label beats a number, which says nothing about the system.
     for length in range(max_length, max_length + _MORE_ROOM, 4):
         labels = [shorten(short[name], length) for name in names]
         if len(set(labels)) == different:
             return labels
-    shortest = max_length - _NUMBER_ROOM
-    return numbered([shorten(name, shortest) for name in names])
+    return numbered([shorten(name, max_length - _NUMBER_ROOM) for name in names])
 
 
-def differing_parts(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+def differing_parts(names: Sequence[list[str]]) -> list[list[str]]:
     """Return names, given in parts, without their common parts; each keeps at least one part."""
     shorter = _without_common_ends(names)
     if len(set(map(len, shorter))) > 1:
         return shorter
-    differing: list[list[str]] = [[] for _ in shorter]
-    for index in range(len(shorter[0])):
-        if _part_is_equal(shorter, index):
-            continue
-        for name, parts in zip(shorter, differing, strict=True):
-            parts.append(name[index])
+    differing = [parts for parts in zip(*shorter, strict=True) if len(set(parts)) > 1]
     # Equal names have no differing part and stay whole.
-    return list(differing) if differing[0] else shorter
+    return list(map(list, zip(*differing, strict=True))) or shorter
 
 
-def _by_themselves(names: Sequence[str]) -> dict[str, str]:
-    return dict(zip(names, names, strict=True))
-
-
-def _without_common_parts(names: Sequence[str], max_length: int) -> dict[str, str]:
-    """Return each name's label: long names, or all names, without the parts that they share."""
-    short = _by_themselves(names)
-    long = [name for name in names if len(name) > max_length]
-    # A single long name has nothing in common with another: it is cut.
-    if len(set(long)) < 2:
-        return short
-    # Next to whole short names, a part of a long name would look like another kind of name.
-    tokens = list(map(_tokens, names))
-    share_an_end = _part_is_equal(tokens, 0) or _part_is_equal(tokens, -1)
-    reduced = names if share_an_end else long
-    different = _without_common_ends(list(map(_tokens, reduced)))
-    for name, remaining in zip(reduced, different, strict=True):
-        label = "".join(remaining)
-        short[name] = label.strip(_SEPARATORS)
-    return short
-
-
-def _without_common_ends(names: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+def _without_common_ends(names: Sequence[list[str]]) -> list[list[str]]:
     """Return the names without common parts at either end; each keeps at least one part."""
-    shortest = min(map(len, names))
-    removable = shortest - 1
-    first = 0
-    while first < removable and _part_is_equal(names, first):
-        first += 1
-    last = 0
-    while last < removable - first and _part_is_equal(names, -1 - last):
-        last += 1
+    removable = min(map(len, names)) - 1
+    first, last = _common_ends(names)
+    first = min(first, removable)
+    last = min(last, removable - first)
     return [name[first : len(name) - last] for name in names]
 
 
-def _part_is_equal(names: Sequence[Sequence[str]], index: int) -> bool:
-    first = names[0][index]
-    return all(name[index] == first for name in names)
+def _common_ends(names: Sequence[list[str]]) -> tuple[int, int]:
+    """Return the number of parts that all names begin with, and that all end with."""
+    backwards = [name[::-1] for name in names]
+    return _common_parts(names), _common_parts(backwards)
+
+
+def _common_parts(names: Sequence[list[str]]) -> int:
+    alike = takewhile(lambda parts: len(set(parts)) == 1, zip(*names, strict=False))
+    return len(list(alike))
 
 
 def _tokens(name: str) -> list[str]:

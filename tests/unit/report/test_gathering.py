@@ -155,7 +155,8 @@ def test_a_page_does_not_grow_without_bound(tmp_path, monkeypatch):
     assert "only the first 5 curves" in gathered.findings[0].message
     # Plots for papers have files of their own: they draw every curve, and the page does not grow.
     plotted = gather(runs, replicates=0, for_plots=True)
-    assert [measured.attacks for measured in plotted.measurements] == [["A01", "A02", "A03"]] * 2
+    names = ["", "A01", "A02", "A03"]
+    assert [list(measured.curves) for measured in plotted.measurements] == [names] * 2
     assert page_data(plotted) == page_data(gathered)
 
 

@@ -75,7 +75,7 @@ def test_the_svg_has_all_choices_and_hides_what_is_not_chosen(svg):
 
 
 def test_papers_draw_the_points_of_the_page():
-    from asdf.report.plots.figures import draw_panel, new_figure
+    from asdf.report.plots import draw_panel, new_figure
 
     (axes,) = new_figure().axes
     draw_panel(axes, PANEL)

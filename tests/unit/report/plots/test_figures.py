@@ -5,8 +5,7 @@ import re
 import pytest
 
 from asdf.errors import UsageError
-from asdf.report.plots import det_plot, save_figure
-from asdf.report.plots.figures import line_style
+from asdf.report.plots import det_plot, line_style, save_figure
 from asdf.tables.panels import Line
 from tests.conftest import ROOT
 from tests.unit.report.plots.conftest import ONE

@@ -11,7 +11,7 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.build import build_network
 from asdf.report.courses import training_course
-from asdf.report.drawing import term_lines
+from asdf.report.drawing import course_lines
 from asdf.training.objective import Objective, TargetSource, check_needs
 from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings
@@ -136,6 +136,6 @@ def test_a_page_draws_the_terms():
     records.append({"kind": "step", "epoch": 1.5, "terms": "broken"})
     course = training_course("run", records)
     assert course.terms == {"aims": [0.5, 2.0, 1.0, 2.0]}
-    (line,) = term_lines([course], "aims")
+    (line,) = course_lines([course], [course.terms["aims"]], "term:aims")
     assert line.points == [0.5, 2.0, 1.0, 2.0] and line.name == "run"
-    assert term_lines([course], "others") == []
+    assert course_lines([course], [[]], "term:others") == []
