@@ -51,7 +51,9 @@ def columns_of(summaries: Sequence[Summary]) -> list[str]:
 
 def condition_table(summaries: Sequence[Summary], column: str) -> ConditionTable:
     """Return the conditions of the systems by the values of `column`."""
-    systems = [{known.value: known for known in s.of_column(column)} for s in summaries]
+    systems = []
+    for summary in summaries:
+        systems.append({condition.value: condition for condition in summary.of_column(column)})
     return ConditionTable(column, sorted(set().union(*systems)), systems)
 
 

@@ -149,8 +149,10 @@ def find_effects(gathered: Gathered) -> Effects | None:
             groups.append([name])
     points = []
     for index, known in enumerate(configurations):
-        values = tuple(TOGETHER.join(differing[name][index] for name in group) for group in groups)
-        points.append(Point(known.name, values, _eers_of(gathered, known)))
+        values = []
+        for group in groups:
+            values.append(TOGETHER.join(differing[name][index] for name in group))
+        points.append(Point(known.name, tuple(values), _eers_of(gathered, known)))
     points.sort(key=lambda point: list(map(value_order, point.values)))
     together = tuple(tuple(group) for group in groups if len(group) > 1)
     return Effects(tuple(map(TOGETHER.join, groups)), tuple(gathered.sets), points, together)
