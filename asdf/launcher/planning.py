@@ -33,12 +33,12 @@ from asdf.errors import UsageError
 from asdf.recipe.command_line import corpora_of, from_current_folder
 from asdf.recipe.left_out_folds import (
     FOLD_SETTINGS,
-    CorpusLists,
     FoldRequest,
     check_fold,
     divide_into_folds,
     fold_overrides,
 )
+from asdf.recipe.lists import Lists
 from asdf.recipe.problems import Problem, failures, raise_problems
 from asdf.recipe.run_folders import folders_of
 from asdf.runs.seeds import derived_seed
@@ -323,7 +323,7 @@ def fold_points(
     request = FoldRequest.parse(folds)
     corpora = corpora_of(recipe)
     run_configs = recipe.parent / "configs" / "run_configs.py"
-    by_database: dict[Path, CorpusLists] = {}
+    by_database: dict[Path, Lists] = {}
     checked: set[tuple[str, Point, str]] = set()
     problems: list[Problem] = []
     counts = []
@@ -334,7 +334,7 @@ def fold_points(
         settings = planned_point.config.sections()
         # A point may have another database folder.
         database = folders_of(settings.paths, recipe.parent).database
-        lists = by_database.setdefault(database, CorpusLists(corpora, database))
+        lists = by_database.setdefault(database, Lists(corpora, database))
         training = [lists.read(corpus) for corpus in settings.recipe.training_sets]
         divided = divide_into_folds(training, request)
         requests = []

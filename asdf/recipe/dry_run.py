@@ -5,7 +5,7 @@ torch is loaded only if a network is trained, to build it and, on a GPU, to take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,17 +22,11 @@ from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.validation import check_metric
-from asdf.recipe.chosen_sets import check_classes, find_overlaps, sets_in_use
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
-from asdf.recipe.leaving_out import (
-    evaluation_lists,
-    left_out_of,
-    needs_training_lists,
-    training_lists,
-    validation_lists,
-)
+from asdf.recipe.left_out import left_out_of
 from asdf.recipe.problems import Check, Problem, Stage, describe_stages, failures
 from asdf.recipe.run_folders import Folders, folders_of, select_networks
+from asdf.recipe.used_sets import UsedSets, check_classes, find_overlaps, sets_in_use, trains
 from asdf.runs.evaluations import EER
 from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
@@ -65,9 +59,19 @@ class Plan:
     lines: list[str]
     errors: list[AsdfError] = field(default_factory=list)
 
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
+    def add(self, title: str, describe: Callable[[], list[str]], shown: int | None = None) -> None:
+        """Add a paragraph, or a note if it cannot be written.
+
+        The plan continues then: a single run of --dry-run should find all problems.
+        """
+        self.lines += ["", title]
+        try:
+            lines = describe()
+        except AsdfError as error:
+            self.lines.append(f"  {_SEE_BELOW}")
+            self.errors.append(error)
+        else:
+            self.lines.append(lines_and_more(lines, shown or len(lines)).removeprefix("\n"))
 
 
 def dry_run(
@@ -87,7 +91,7 @@ def dry_run(
         except UsageError:  # a problem of the settings, which `find_problems` returns
             continue
         plan = plan_run(config.name, settings, folders, corpora, stages, launch)
-        plans.append(plan.text)
+        plans.append("\n".join(plan.lines))
         problems += [Problem(config.name, error) for error in plan.errors]
     print(printable("\n\n".join(plans)), flush=True)
     return problems
@@ -108,18 +112,47 @@ def plan_run(
     """
     plan = Plan([f"config {config}: dry run, nothing is computed or written"])
     # A single process stands for those that run.py would start.
-    world_size = launch.size if launch.size > 1 else settings.computing.processes
-    _add(plan, "devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
+    size = launch.size if launch.size > 1 else settings.computing.processes
+    plan.add("devices", lambda: describe_mapping(settings.computing, launch), _SHOWN_DEVICES)
+    lists = _read_lists(plan, settings, corpora, folders.database)
+    recipe = settings.recipe
+    sets = UsedSets(recipe, lists)
+    evaluates_part = recipe.evaluate_left_out and recipe.execute_stage(2)
+    leaves_out = bool(recipe.leave_out or recipe.leave_out_speakers) and recipe.execute_stage(1)
+    if evaluates_part or leaves_out:
+        plan.add("left out", lambda: _describe_left_out(settings, sets))
+    plan.add("batches", lambda: _describe_batches(settings, sets, folders.recipe, size))
+    if trains(settings):
+        plan.add("network", lambda: _describe_network(settings, sets, folders, size))
+    if stages is not None:
+        plan.add("stages", lambda: describe_stages(settings, folders, stages))
+    plan.errors += failures(_checks(settings, folders, lists))
+    return plan
+
+
+def _read_lists(
+    plan: Plan, settings: Sections, corpora: Mapping[str, Corpus], database: Path
+) -> list[TrialList]:
+    """Describe the corpora of the chosen stages, and return the lists that exist."""
     lists: dict[str, TrialList] = {}
     plan.lines += ["", "corpora"]
     parts_of_sets = {name: set_parts(name, corpora) for name in sets_in_use(settings)}
     for name in dict.fromkeys(chain.from_iterable(parts_of_sets.values())):
         try:
             corpus = find_corpus(name, corpora)
-            plan.lines += _describe_corpus(name, corpus, folders.database, lists)
+            path = corpus.path(database)
+            if corpus.make is not None and not path.exists():
+                plan.lines.append(f"  {name}: {path} (will be created)")
+                continue
+            reading = corpus.read_with_notes(name, database)
         except AsdfError as error:
             plan.lines.append(f"  {name}: {_SEE_BELOW}")
             plan.errors.append(error)
+            continue
+        lists[name] = reading.utterances
+        place = path if corpus.list else reading.utterances.folder
+        plan.lines.append(f"  {name}: {place}: {describe_labels(reading.utterances)}")
+        plan.lines += [f"    warning: {note}" for note in reading.notes]
     for name, parts in parts_of_sets.items():
         if len(parts) > 1:
             plan.lines.append(f"  {name}: these together")
@@ -127,29 +160,16 @@ def plan_run(
                 lists[name] = join([lists[part] for part in parts])
     overlaps = find_overlaps(list(lists.values()), settings.recipe, corpora)
     plan.lines += [f"  warning: {overlap}" for overlap in overlaps]
-    recipe = settings.recipe
-    evaluates_part = recipe.evaluate_left_out and recipe.execute_stage(2)
-    leaves_out = bool(recipe.leave_out or recipe.leave_out_speakers) and recipe.execute_stage(1)
-    if evaluates_part or leaves_out:
-        _add(plan, "left out", lambda: _describe_left_out(settings, lists))
-    _add(plan, "batches", lambda: _describe_batches(settings, lists, folders.recipe, world_size))
-    if recipe.execute_stage(1) and not settings.network.scores_only:
-        _add(plan, "network", lambda: _describe_network(settings, folders, world_size, lists))
-    if stages is not None:
-        _add(plan, "stages", lambda: describe_stages(settings, folders, stages))
-    plan.errors += failures(_checks(settings, folders, list(lists.values()), world_size))
-    return plan
+    return list(lists.values())
 
 
-def _checks(
-    settings: Sections, folders: Folders, lists: list[TrialList], world_size: int
-) -> list[Check]:
+def _checks(settings: Sections, folders: Folders, lists: list[TrialList]) -> list[Check]:
     """Return the checks for the chosen stages and the classes in the settings."""
     recipe = settings.recipe
     checks: list[Check] = [partial(check_classes, lists, settings), partial(check_files, lists)]
     if lists and (recipe.execute_stage(1) or recipe.execute_stage(2)):
         checks.append(partial(_check_references, settings, folders.recipe, lists))
-    if recipe.execute_stage(1) and not settings.network.scores_only:
+    if trains(settings):
         if settings.augmentation.chain:
             checks.append(partial(open_chain, settings, folders.database, folders.recipe))
         if settings.vocoding.vocoders:
@@ -169,40 +189,8 @@ def _checks(
     return checks
 
 
-def _add(
-    plan: Plan, title: str, describe: Callable[[], list[str]], shown: int | None = None
-) -> None:
-    """Add a paragraph, or a note if it cannot be written."""
-    plan.lines += ["", title]
-    try:
-        lines = describe()
-    # The plan continues: a single run of --dry-run should find all problems.
-    except AsdfError as error:
-        plan.lines.append(f"  {_SEE_BELOW}")
-        plan.errors.append(error)
-    else:
-        plan.lines.append(lines_and_more(lines, shown or len(lines)).removeprefix("\n"))
-
-
-def _describe_corpus(
-    name: str, corpus: Corpus, database: Path, lists: dict[str, TrialList]
-) -> Iterator[str]:
-    """Describe a corpus, and add its list to `lists`."""
-    path = corpus.path(database)
-    if corpus.make is not None and not path.exists():
-        yield f"  {name}: {path} (will be created)"
-        return
-    reading = corpus.read_with_notes(name, database)
-    utterances = lists[name] = reading.utterances
-    if not corpus.list:
-        path = utterances.folder
-    yield f"  {name}: {path}: {describe_labels(utterances)}"
-    for note in reading.notes:
-        yield f"    warning: {note}"
-
-
 def _describe_batches(
-    settings: Sections, lists: Mapping[str, TrialList], recipe_folder: Path, world_size: int
+    settings: Sections, sets: UsedSets, recipe_folder: Path, world_size: int
 ) -> list[str]:
     """Describe an optimiser step, and an epoch if the number of utterances is known.
 
@@ -213,7 +201,6 @@ def _describe_batches(
     network = settings.network
     minibatch = minibatch_per_process(network, world_size)
     interval = network.optimizer_step_interval
-    training_sets = settings.recipe.training_sets
     plan = TrainingPlan(0, minibatch, interval, world_size)
     processes = count_of(world_size, "process")
     minibatches = count_of(interval, "minibatch")
@@ -228,55 +215,43 @@ def _describe_batches(
             f"minibatches of up to {settings.lengths.minibatch_s:g} s and {minibatch} utterances x "
             f"{processes} x {minibatches} per optimiser step"
         )
-    if training_sets and all(name in lists for name in training_sets):
-        parts = training_lists(settings.recipe, [lists[name] for name in training_sets])
+    if sets.training and sets.has_training:
+        parts = sets.trained()
         turns = check_sampler(settings, parts, recipe_folder)
         lines.append(_describe_epoch(settings, parts, turns, plan))
     return lines
 
 
 def _describe_network(
-    settings: Sections, folders: Folders, world_size: int, lists: Mapping[str, TrialList]
+    settings: Sections, sets: UsedSets, folders: Folders, world_size: int
 ) -> list[str]:
     from asdf.recipe.network_trial import describe_network
 
     utterances = None
-    names = settings.recipe.training_sets
-    if names and all(name in lists for name in names):
+    if sets.training and sets.has_training:
         # If nothing remains, other paragraphs describe the problem.
         with suppress(AsdfError):
-            parts = training_lists(settings.recipe, [lists[name] for name in names])
-            utterances = join_with_copies(parts, settings)
+            utterances = join_with_copies(sets.trained(), settings)
     return describe_network(settings, folders, world_size, utterances)
 
 
-def _describe_left_out(settings: Sections, lists: Mapping[str, TrialList]) -> list[str]:
+def _describe_left_out(settings: Sections, sets: UsedSets) -> list[str]:
     """Describe what is left out of training, and the validation and evaluation sets."""
     lines = []
     recipe = settings.recipe
-    training = [lists[name] for name in recipe.training_sets if name in lists]
-    # The left-out part of an unreadable set is unknown.
-    has_training = len(training) == len(recipe.training_sets)
-    trains = recipe.execute_stage(1)
-    if trains and not settings.network.scores_only and has_training:
-        for whole, part in zip(training, training_lists(settings.recipe, training), strict=True):
+    if trains(settings) and sets.has_training:
+        for whole, part in zip(sets.training, sets.trained(), strict=True):
             removed = len(whole) - len(part)
             lines.append(f"{whole.name}: trained on without {removed} of {len(whole)} utterances")
-        left_out = left_out_of(settings.recipe)
+        left_out = left_out_of(recipe)
         if left_out is not None:
-            lines += left_out.whole_parts(training)
-    if needs_training_lists(settings.recipe) and not has_training:
+            lines += left_out.whole_parts(sets.training)
+    if not sets.knows_parts:
         return lines
-    scored: list[TrialList] = []
-    if trains:
-        validated = [lists[name] for name in settings.recipe.validated_sets if name in lists]
-        scored += validation_lists(settings.recipe, validated, training)
+    scored = sets.validated() if recipe.execute_stage(1) else []
     if recipe.evaluate_left_out and recipe.execute_stage(2):
-        evaluated = [lists[name] for name in recipe.evaluation_sets if name in lists]
-        scored += evaluation_lists(settings.recipe, evaluated, training)
-    for part in scored:
-        lines.append(f"{part.name}: {describe_labels(part)}")
-    return lines
+        scored += sets.evaluated()
+    return lines + [f"{part.name}: {describe_labels(part)}" for part in scored]
 
 
 def _describe_epoch(

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
 from asdf.errors import UsageError
-from asdf.recipe.chosen_sets import check_classes
-from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
-from asdf.recipe.leaving_out import SPEAKER, bona_fide_speakers, values_in
+from asdf.recipe.declared_corpora import Corpus, set_parts
+from asdf.recipe.left_out import NO_VALUES, SPEAKER, bona_fide_speakers, values_in
+from asdf.recipe.lists import Lists
+from asdf.recipe.used_sets import check_classes
 from asdf.settings.sections import Sections
-from asdf.trials.trial_list import TrialList, join
+from asdf.trials.trial_list import TrialList
 
 FOLD_SETTINGS = (
     "recipe.leave_out",
@@ -32,8 +32,6 @@ FOLD_SETTINGS = (
 _REQUEST = re.compile(r"(\w[\w.-]*):([1-9]\d{0,5})")
 _SAFE = re.compile(r"[^A-Za-z0-9.+_]+")
 _MAX_NAME = 40
-# '-' is the sign of protocols for no value.
-_NO_SPEAKERS = ("", "-")
 
 
 @dataclass(frozen=True)
@@ -77,37 +75,6 @@ class Fold:
         return f"{values}-fold{self.number}of{self.count}"
 
 
-@dataclass
-class CorpusLists:
-    """The lists of a recipe's corpora, each read once.
-
-    Attributes:
-        corpora: Corpora that the recipe declares.
-        database: Folder of the corpora.
-    """
-
-    corpora: Mapping[str, Corpus]
-    database: Path
-    _lists: dict[str, TrialList] = field(default_factory=dict)
-
-    def read(self, name: str) -> TrialList:
-        """Return the list of a corpus, or of several, 'a+b'; a missing demo corpus is made.
-
-        Raises:
-            AsdfError: there is no such corpus, or it cannot be read.
-        """
-        if name not in self._lists:
-            parts = set_parts(name, self.corpora)
-            if len(parts) > 1:
-                self._lists[name] = join([self.read(part) for part in parts])
-                return self._lists[name]
-            corpus = find_corpus(name, self.corpora)
-            if corpus.make is not None:
-                corpus.make(self.database)
-            self._lists[name] = corpus.read(name, self.database)
-        return self._lists[name]
-
-
 def divide_into_folds(training: Sequence[TrialList], request: FoldRequest) -> list[Fold]:
     """Return the folds of training sets.
 
@@ -121,7 +88,7 @@ def divide_into_folds(training: Sequence[TrialList], request: FoldRequest) -> li
     """
     groups = _groups_of_values(training, request)
     speakers = bona_fide_speakers(training)
-    for unknown in _NO_SPEAKERS:
+    for unknown in NO_VALUES:
         speakers.pop(unknown, None)
     if len(speakers) < len(groups):
         raise UsageError(
@@ -160,7 +127,7 @@ def fold_overrides(fold: Fold, settings: Sections, corpora: Mapping[str, Corpus]
     return overrides
 
 
-def check_fold(settings: Sections, lists: CorpusLists) -> None:
+def check_fold(settings: Sections, lists: Lists) -> None:
     """Check that a fold has the data for training, validation and evaluation.
 
     Raises:

@@ -103,12 +103,12 @@ def describe_next_steps(run: Run, next_config: str) -> list[str]:
     """
     report = run.folders.layout.report
     sets = run.sets_in_use()
-    parts = [part for name in sets for part in set_parts(name, run.corpora)]
-    is_demo = all(find_corpus(part, run.corpora).make is not None for part in parts)
+    parts = [part for name in sets for part in set_parts(name, run.lists.corpora)]
+    is_demo = all(find_corpus(part, run.lists.corpora).make is not None for part in parts)
     reports = run.settings.recipe.execute_stage(3) and report.is_file()
     if not (sets and is_demo and reports):
         return []
-    run_file = _shown(run.recipe_folder / "run.py")
+    run_file = _shown(run.folders.recipe / "run.py")
     steps = [(f"open {_shown(report)}", "the results as a page")]
     names = run.selected_networks()
     if names:
@@ -172,7 +172,7 @@ class Recipe:
                 log_to_screen(world.is_main)
                 check_same_run(world, names, settings)
                 stack.enter_context(world.listening(stop))
-                run = Run(name, settings, folders, self.corpora, self.folder, world, stop)
+                run = Run(name, settings, folders, self.corpora, world, stop)
 
                 def claim_folder(folders: Folders = folders, stack: ExitStack = stack) -> None:
                     # Claim it first: files removed and logged below belong to its owner.
@@ -180,7 +180,7 @@ class Recipe:
                     remove_leftovers(folders.layout, folders.sad)
                     stack.enter_context(log_to_file(folders.layout.log))
 
-                with run.sharing():
+                with run.lists.sharing():
                     # One process owns the folder; if this fails, all processes end.
                     world.run_on_main(claim_folder)
                     start_run(run, account)

@@ -19,10 +19,10 @@ from asdf.distributed.determinism import check_workspace
 from asdf.distributed.devices import check_one_process
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.chosen_sets import sets_in_use
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
-from asdf.recipe.leaving_out import left_out_of
+from asdf.recipe.left_out import left_out_of
 from asdf.recipe.run_folders import Folders, folders_of
+from asdf.recipe.used_sets import sets_in_use, trains
 from asdf.settings import Configs
 from asdf.settings.front_end_values import pretrained_weights
 from asdf.settings.relations import WITHOUT_FRONT_END
@@ -92,8 +92,8 @@ def check_work(settings: Sections, stages: Mapping[int, Stage]) -> None:
         UsageError: they would do nothing at all, or train on nothing.
     """
     chosen = chosen_stages(settings.recipe, stages)
-    trains = any(stage.calls & TRAINS for stage in chosen) and not settings.network.scores_only
-    if trains and not settings.recipe.training_sets:
+    is_training = any(stage.calls & TRAINS for stage in chosen)
+    if is_training and not settings.network.scores_only and not settings.recipe.training_sets:
         raise UsageError(
             "recipe.training_sets is empty: there is nothing to train on. Name a corpus."
         )
@@ -173,7 +173,7 @@ def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterat
         yield f"writes {folders.layout.scores}"
     if stage.calls & REPORTS:
         yield f"of {scored}"
-        yield f"writes {folders.results}"
+        yield f"writes {folders.layout.results}"
 
 
 def _describe_training(settings: Sections, folders: Folders) -> Iterator[str]:
@@ -245,12 +245,9 @@ def find_problems(
         errors = settings_failures(settings, folder, corpora, stages)
         if config.values["front_end.weights"] is None:
             errors += failures([partial(check_weights_are_named, settings, folder)])
-        errors += failures(
-            [
-                partial(check_workspace, settings.computing.deterministic),
-                partial(check_processes, settings, launch.size),
-            ]
-        )
+        errors += failures([partial(check_workspace, settings.computing.deterministic)])
+        if trains(settings):
+            errors += failures([partial(check_one_process, settings.computing, launch.size)])
         problems += [Problem(config.name, error) for error in errors]
     if len(process_counts) > 1:
         error = UsageError(
@@ -295,7 +292,7 @@ def check_choices(settings: Sections) -> None:
     recipe = settings.recipe
     average = settings.network.average_best_networks
     # Without training here, the networks of earlier runs count, which `select_networks` finds.
-    if not recipe.execute_stage(1) or settings.network.scores_only:
+    if not trains(settings):
         return
     # A user's own sampler may read them.
     unread = SAMPLERS.keys() - {"weighted_corpora"}
@@ -349,16 +346,6 @@ def check_weights_are_named(settings: Sections, folder: Path) -> None:
             f"{weights!r}, the path of a checkpoint (front_end.weights = 'xlsr2_300m.pt'), or "
             "front_end.weights = 'random' if that is meant."
         )
-
-
-def check_processes(settings: Sections, processes: int) -> None:
-    """Refuse to train in several processes if the settings require a single one.
-
-    Raises:
-        UsageError: the settings require a single process.
-    """
-    if settings.recipe.execute_stage(1) and not settings.network.scores_only:
-        check_one_process(settings.computing, processes)
 
 
 def raise_problems(problems: Sequence[Problem], configs: Sequence[str]) -> None:

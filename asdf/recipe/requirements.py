@@ -7,21 +7,31 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from asdf.audio.speech import check_detector
 from asdf.audio.vocoding import try_vocoders
 from asdf.data.sampler_orders import check_sampler, find_sampler
+from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.metrics.validation import check_metric
 from asdf.networks.build import check_audio, find_network_class
 from asdf.networks.split import check_split
 from asdf.networks.ssl_detector import find_front_end_class
-from asdf.recipe.chosen_sets import check_classes, count_overlaps, find_overlaps, sets_in_use
 from asdf.recipe.declared_corpora import set_parts
-from asdf.recipe.leaving_out import training_lists
+from asdf.recipe.left_out import evaluated_name
+from asdf.recipe.lists import RunLists
 from asdf.recipe.problems import failures
 from asdf.recipe.run import Run
-from asdf.runs.layout import RESUME, list_networks
+from asdf.recipe.used_sets import (
+    UsedSets,
+    check_classes,
+    count_overlaps,
+    find_overlaps,
+    sets_in_use,
+    trains,
+)
+from asdf.runs.layout import RESUME, Layout, list_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections
 from asdf.training.callbacks import find_callbacks
@@ -45,47 +55,47 @@ def check_requirements(run: Run) -> None:
             do not fit; lists or recordings are missing, all of them in one message; a list lacks a
             class; the sampler fails.
     """
-    settings = run.settings
+    settings, folders, lists = run.settings, run.folders, run.lists
     recipe = settings.recipe
     on_main = run.world.run_on_main
-    trains = recipe.execute_stage(1) and not run.scores_only
     if any(map(recipe.execute_stage, (1, 2, 3))):
-        find_callbacks(settings, run.recipe_folder)
-    if trains:
-        _find_classes(run)
-        run.augmentation()
-        on_main(partial(try_vocoders, settings, run.recipe_folder))
-        on_main(partial(_check_building, run, run.pinned_settings()))
+        find_callbacks(settings, folders.recipe)
+    if trains(settings):
+        _find_classes(settings, folders.recipe)
+        _ = run.augmentation
+        on_main(partial(try_vocoders, settings, folders.recipe))
+        # Building the network costs less than measuring a corpus in vain.
+        on_main(partial(folders.build_network, run.networks.pinned_settings()))
     names = sets_in_use(settings)
     if names:
         on_main(partial(check_detector, settings.sad))
-    with run.sharing_lists():
+    with lists.read_together():
         # Every list is tried, so that one message names all missing ones.
-        missing = failures(partial(run.utterances, name) for name in names)
+        missing = failures(partial(lists.read, name) for name in names)
         if missing:
             raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))
-        lists = [run.utterances(name) for name in names]
-        parts = [part for name in names for part in set_parts(name, run.corpora)]
-        whole = [run.utterances(part) for part in dict.fromkeys(parts)]
+        used = [lists.read(name) for name in names]
+        parts = [part for name in names for part in set_parts(name, lists.corpora)]
+        whole = [lists.read(part) for part in dict.fromkeys(parts)]
         on_main(partial(check_files, whole))
         computes = recipe.execute_stage(1) or recipe.execute_stage(2)
-        if names and computes and run.takes_references:
+        if names and computes and run.networks.takes_references:
             on_main(partial(check_references, whole))
-        check_classes(lists, settings)
-        for overlap in on_main(partial(find_overlaps, lists, recipe, run.corpora)):
+        check_classes(used, settings)
+        for overlap in on_main(partial(find_overlaps, used, recipe, lists.corpora)):
             if run.world.is_main:
                 LOG.warning("%s", overlap)
-        if trains or recipe.execute_stage(2):
-            _record_overlaps(run, lists, trains)
-    if trains:
-        on_main(partial(_check_sampler, run))
+        if trains(settings) or recipe.execute_stage(2):
+            _record_overlaps(used, lists, settings, folders.layout, run.world)
+    if trains(settings):
+        trained = UsedSets(recipe, used).trained()
+        on_main(partial(check_sampler, settings, trained, folders.recipe))
         # Last, since one may tell somebody that the run has begun.
         run.callbacks()
 
 
-def _find_classes(run: Run) -> None:
+def _find_classes(settings: Sections, folder: Path) -> None:
     """Find the classes for training, to report a wrong name before any measuring."""
-    settings, folder = run.settings, run.recipe_folder
     network_class = find_network_class(settings.network.network_class, folder)
     front_end_class = find_front_end_class(settings.front_end, folder)
     check_audio(settings.audio, network_class, front_end_class, settings.front_end)
@@ -101,40 +111,29 @@ def _find_classes(run: Run) -> None:
     check_metric(settings, folder, tasks.keys)
 
 
-def _check_building(run: Run, settings: Sections) -> None:
-    """Build the network once, which costs less than measuring a corpus in vain."""
-    run.folders.build_network(settings)
-
-
-def _check_sampler(run: Run) -> None:
-    """Request an order of the training sets from the sampler, before any measuring."""
-    recipe = run.settings.recipe
-    parts = training_lists(recipe, [run.utterances(name) for name in recipe.training_sets])
-    check_sampler(run.settings, parts, run.recipe_folder)
-
-
-def _record_overlaps(run: Run, lists: list[TrialList], trains: bool) -> None:
+def _record_overlaps(
+    used: list[TrialList], lists: RunLists, settings: Sections, layout: Layout, world: World
+) -> None:
     """Record the recordings that scored sets share with training and validation sets."""
-    recipe = run.settings.recipe
-    layout = run.folders.layout
+    recipe = settings.recipe
 
     def has_recorded_sets() -> bool:
         """Whether an earlier start compared all evaluation sets with the training sets."""
         known = read_shared(layout)
-        return all(run.evaluated_name(name) in known for name in recipe.evaluation_sets)
+        return all(evaluated_name(recipe, name) in known for name in recipe.evaluation_sets)
 
-    trains_here = trains or run.world.run_on_main(layout.metrics.exists)
-    names = {utterances.name for utterances in lists}
+    trains_here = trains(settings) or world.run_on_main(layout.metrics.exists)
+    names = {utterances.name for utterances in used}
     unread = [name for name in recipe.training_sets if name not in names]
-    if trains_here and unread and not run.world.run_on_main(has_recorded_sets):
+    if trains_here and unread and not world.run_on_main(has_recorded_sets):
         # A start that only scores needs no training set: a missing one is not compared.
         with suppress(AsdfError):
-            lists = [*lists, *map(run.utterances, unread)]
+            used = [*used, *map(lists.read, unread)]
 
     def write() -> None:
-        counts = count_overlaps(lists, recipe, trains_here)
+        counts = count_overlaps(used, recipe, trains_here)
         networks = [*list_networks(layout.networks), *layout.networks.glob(RESUME.file)]
         # The training data of removed networks is irrelevant for new ones.
-        write_shared(layout, counts, afresh=trains and not networks)
+        write_shared(layout, counts, afresh=trains(settings) and not networks)
 
-    run.world.run_on_main(write)
+    world.run_on_main(write)

@@ -48,10 +48,6 @@ class Folders:
         return self.layout.networks
 
     @property
-    def results(self) -> Path:
-        return self.layout.results
-
-    @property
     def features(self) -> Path:
         return self.output / "features"
 
@@ -106,18 +102,6 @@ class Folders:
             raise AsdfError(missing_weights(Path(weights)))
         front_end = replace(settings.front_end, weights=weights)
         return build_pretrained(replace(settings, front_end=front_end), self.recipe)
-
-    def scores(self, network: str, corpus: str) -> Path:
-        """Return the score file of a network (a file name in `networks`) on a corpus."""
-        return self.layout.score_file(NetworkName.parse(network), corpus)
-
-    def frames(self, network: str, corpus: str) -> Path:
-        """Return the file of a network's frame scores on a corpus."""
-        return self.layout.frames_file(NetworkName.parse(network), corpus)
-
-    def trials(self, corpus: str) -> Path:
-        """Return the file of a corpus's trials and columns, for results by attack and others."""
-        return self.layout.trials_file(corpus)
 
 
 def folders_of(paths: Paths, recipe_folder: Path) -> Folders:

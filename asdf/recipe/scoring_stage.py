@@ -7,9 +7,10 @@ other ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from asdf.metrics.detection import eer
 from asdf.metrics.results import MetricValue, Row, evaluate, results_table, write_results
 from asdf.metrics.validation import ChosenMetric
 from asdf.networks.attached import Extra
+from asdf.recipe.left_out import evaluated_name
+from asdf.recipe.lists import RunLists
 from asdf.recipe.run import Run
 from asdf.recipe.starts import mark_evaluations
 from asdf.report import gather, report_page
@@ -53,16 +56,15 @@ def score_validation_sets(
     Returns:
         Results on the validation sets; None if there are none.
     """
-    if not run.validation_sets:
+    names = run.settings.recipe.validated_sets
+    if not names:
         return None
-    metric = ChosenMetric(run.settings, run.recipe_folder)
-    measured = list(map(run.validation_utterances, run.validation_sets))
-    chosen_by = None if metric.is_eer else metric
-    result = score_lists(run, network, name, measured, chosen_by, loss)
+    metric = ChosenMetric(run.settings, run.folders.recipe)
+    measured = list(map(run.lists.validation, names))
+    result = score_lists(run, network, name, measured, None if metric.is_eer else metric, loss)
     run.end_scoring()
-    recordings = {}
-    for utterances, _ in measured:
-        recordings[utterances.name] = run.describe_recordings(utterances)["recordings"]
+    lists = [utterances for utterances, _ in measured]
+    recordings = {one.name: run.lists.digests(one)["recordings"] for one in lists}
     return replace(result, recordings=recordings)
 
 
@@ -86,23 +88,23 @@ def score_lists(
     scorer = build_list_scorer(network, run.settings, run.world, loss)
     # This takes seconds for gigabytes of weights, so it is done once, on the rank that writes it.
     digest = run.world.run_on_main(partial(digest_in_memory, network, run.settings))
-    scored = replace(scorer.how_scored, network=digest)
+    tasks = find_tasks(run.settings, run.folders.recipe)
+    writer = _SetWriter(
+        replace(scorer.how_scored, network=digest), tasks, scorer.extras, metric, loss
+    )
     # All extras over time of the network; only commands request an embedding.
     wanted = [key for key, extra in scorer.extras.items() if extra.hop is not None]
-    tasks = find_tasks(run.settings, run.recipe_folder)
     eers, values, losses = {}, {}, {}
     for utterances, lengths in measured:
         corpus = utterances.name
-        path = run.folders.scores(name, corpus)
+        path = run.folders.layout.score_file(NetworkName.parse(name), corpus)
         run.scored.append(path)
         scores = score_with_extras(
             scorer, utterances, lengths, run.settings, run.world, run.stop, wanted, path
         )
-        how = replace(scored, recordings=run.describe_recordings(utterances))
-        result = run.world.run_on_main(
-            partial(_write_scores, run, path, utterances, scores, how, tasks, scorer.extras, metric)
-        )
-        mean = run.world.run_on_main(partial(_mean_loss, loss, scores, utterances))
+        paths = path, run.folders.layout.trials_file(corpus)
+        digests = run.lists.digests(utterances)
+        result = run.world.run_on_main(partial(writer.write, paths, utterances, scores, digests))
         eers[corpus] = result.eer
         shown = f"EER {100 * result.eer:.3f} %"
         if math.isnan(result.eer):
@@ -110,10 +112,10 @@ def score_lists(
         if metric is not None:
             values[corpus] = result.value
             shown += f", {metric.name} {result.value:.4f}"
-        if mean is not None:
-            losses[corpus] = mean
-            shown += f", loss {mean:.4f}"
-        shown += in_precision(scored.precision) + result.words
+        if result.loss is not None:
+            losses[corpus] = result.loss
+            shown += f", loss {result.loss:.4f}"
+        shown += in_precision(scorer.how_scored.precision) + result.words
         LOG.info("%s on %s: %s", NetworkName.parse(name), corpus, shown)
     chosen_by = None
     if metric is not None:
@@ -122,49 +124,57 @@ def score_lists(
 
 
 class _SetResult(NamedTuple):
-    """The EER on a set, the value of the selection metric, and further results in words."""
+    """The EER on a set, the values of the selection metric and the loss, and further results in
+    words.
+    """
 
     eer: float
     value: float
+    loss: float | None
     words: str
 
 
-def _write_scores(
-    run: Run,
-    path: Path,
-    utterances: TrialList,
-    computed: ScoredList | None,
-    scored: HowScored,
-    tasks: Tasks,
-    extras: Mapping[str, Extra],
-    metric: ChosenMetric | None,
-) -> _SetResult:
-    """Write the score file and related files on the main rank; return the results on the set."""
-    assert computed is not None  # the main rank has them
-    scores = computed.scores
-    tasks.remove(path)
-    write_recorded(path, utterances.ids, utterances.labels, scores, scored)
-    if utterances.columns:
-        write_trials(run.folders.trials(utterances.name), utterances)
-    bona_fide = scores[utterances.labels == 1]
-    spoof = scores[utterances.labels == 0]
-    of_tasks = tasks.write(path, utterances, {**computed.extras, **computed.over_time}, extras)
-    # A task may also score lists of one class.
-    is_whole = not tasks.allow_one_class(of_tasks) or (len(bona_fide) and len(spoof))
-    rate = value = eer(bona_fide, spoof)[0] if is_whole else math.nan
-    if metric is not None:
-        value = metric.of_set(bona_fide, spoof, of_tasks, utterances.name)
-    return _SetResult(rate, value, tasks.describe(of_tasks) + training_words(path))
+@dataclass(frozen=True)
+class _SetWriter:
+    """Writes the score files of sets on the main rank, and computes their results."""
 
+    scored: HowScored
+    tasks: Tasks
+    extras: Mapping[str, Extra]
+    metric: ChosenMetric | None
+    loss: LossOnTrials | None
 
-def _mean_loss(
-    loss: LossOnTrials | None, computed: ScoredList | None, utterances: TrialList
-) -> float | None:
-    """Return the mean of the loss on a list, on the main rank; None if unknown."""
-    if loss is None or computed is None or computed.losses is None:
-        return None
-    mean = loss.mean(computed.losses, utterances.labels)
-    return mean if math.isfinite(mean) else None
+    def write(
+        self,
+        paths: tuple[Path, Path],
+        utterances: TrialList,
+        computed: ScoredList | None,
+        recordings: dict[str, str],
+    ) -> _SetResult:
+        """Write the files of scores and trials of a set, and related ones."""
+        assert computed is not None  # the main rank has them
+        path, trials = paths
+        scores = computed.scores
+        labels = utterances.labels
+        self.tasks.remove(path)
+        scored = replace(self.scored, recordings=recordings)
+        write_recorded(path, utterances.ids, labels, scores, scored)
+        if utterances.columns:
+            write_trials(trials, utterances)
+        bona_fide, spoof = scores[labels == 1], scores[labels == 0]
+        extras = {**computed.extras, **computed.over_time}
+        of_tasks = self.tasks.write(path, utterances, extras, self.extras)
+        # A task may also score lists of one class.
+        is_whole = not self.tasks.allow_one_class(of_tasks) or (len(bona_fide) and len(spoof))
+        rate = value = eer(bona_fide, spoof)[0] if is_whole else math.nan
+        if self.metric is not None:
+            value = self.metric.of_set(bona_fide, spoof, of_tasks, utterances.name)
+        mean = None
+        if self.loss is not None and computed.losses is not None:
+            mean = self.loss.mean(computed.losses, labels)
+        known_mean = mean if mean is not None and math.isfinite(mean) else None
+        words = self.tasks.describe(of_tasks) + training_words(path)
+        return _SetResult(rate, value, known_mean, words)
 
 
 def value_of(
@@ -191,11 +201,11 @@ def value_of(
 
 def evaluate_sets(run: Run, network: nn.Module, name: str, sets: Iterable[str]) -> dict[str, float]:
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
-    measured = list(map(run.evaluation_utterances, sets))
+    measured = list(map(run.lists.evaluation, sets))
     eers = score_lists(run, network, name, measured).eers
     mark_evaluations(run, [utterances for utterances, _ in measured])
     for corpus, rate in eers.items():
-        path = run.folders.scores(name, corpus)
+        path = run.folders.layout.score_file(NetworkName.parse(name), corpus)
         record = {"network": name, "set": corpus, "eer": rate, "path": path}
         run.callbacks().call("on_scores", record)
     return eers
@@ -203,32 +213,33 @@ def evaluate_sets(run: Run, network: nn.Module, name: str, sets: Iterable[str]) 
 
 def report(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
     """Compute the metrics of the score files; log them, and write tables and a page."""
-    networks = list(networks)
-    sets = list(map(run.evaluated_name, sets))
-    rows = []
-    metric = ChosenMetric(run.settings, run.recipe_folder)
-    tasks = find_tasks(run.settings, run.recipe_folder)
-    for network in networks:
-        for corpus in sets:
-            row = _result_row(run, network, corpus, metric, tasks)
-            if row is not None:
-                rows.append(row)
-    LOG.info("%s", results_table(rows))
-    for sentence in describe_stale(read_evaluations(run.folders.layout)):
-        LOG.warning("warning: %s", sentence)
-    scored: list[ScoredSet] = []
-    validated: list[ScoredSet] = []
-    for network in networks:
-        name = str(NetworkName.parse(network))
-        for taken, names in ((scored, sets), (validated, run.validation_sets)):
-            for corpus in names:
-                paths = run.folders.scores(network, corpus), run.folders.trials(corpus)
-                taken.append(ScoredSet(name, corpus, *paths))
-    for text in tasks.report(scored, validated, run.folders.results):
-        LOG.info("%s", text)
-    records = write_results(run.folders.results, rows)
-    # The page shows the rows just written, which are the run's last report.
     layout = run.folders.layout
+    recipe = run.settings.recipe
+    names = list(map(NetworkName.parse, networks))
+    sets = [evaluated_name(recipe, corpus) for corpus in sets]
+    metric = ChosenMetric(run.settings, run.folders.recipe)
+    tasks = find_tasks(run.settings, run.folders.recipe)
+
+    def pairs(corpora: Sequence[str]) -> list[ScoredSet]:
+        """Return each network with each of the corpora."""
+        found = []
+        for name, corpus in product(names, corpora):
+            paths = layout.score_file(name, corpus), layout.trials_file(corpus)
+            found.append(ScoredSet(str(name), corpus, *paths))
+        return found
+
+    rows = []
+    for scored in pairs(sets):
+        row = _result_row(scored, metric, tasks, run.lists)
+        if row is not None:
+            rows.append(row)
+    LOG.info("%s", results_table(rows))
+    for sentence in describe_stale(read_evaluations(layout)):
+        LOG.warning("warning: %s", sentence)
+    for text in tasks.report(pairs(sets), pairs(recipe.validated_sets), layout.results):
+        LOG.info("%s", text)
+    records = write_results(layout.results, rows)
+    # The page shows the rows just written, which are the run's last report.
     gathered = gather([open_run_folder(layout.system)])
     write_text(layout.report, report_page(gathered))
     known = gathered.generalisation
@@ -242,7 +253,7 @@ def report(run: Run, networks: Iterable[str], sets: Iterable[str]) -> None:
 
 
 def _result_row(
-    run: Run, network: str, corpus: str, metric: ChosenMetric, tasks: Tasks
+    scored: ScoredSet, metric: ChosenMetric, tasks: Tasks, lists: RunLists
 ) -> Row | None:
     """Return the results of a network on a set; None if all trials are of one class.
 
@@ -251,7 +262,8 @@ def _result_row(
     Raises:
         AsdfError: there is no score file.
     """
-    path = run.folders.scores(network, corpus)
+    path = scored.score_file
+    corpus = scored.corpus
     if not path.exists():
         raise AsdfError(f"there is no score file {path}: run stage 2 first (recipe.start_stage=2).")
     of_tasks = tasks.read(path)
@@ -259,10 +271,10 @@ def _result_row(
     if missing_class(scores.labels):
         LOG.info("%s has trials of one class only: %s are reported", corpus, ", ".join(of_tasks))
         return None
-    for remark in filter(None, (replaced_network(path.absolute()), run.changed_since(path))):
+    for remark in filter(None, (replaced_network(path.absolute()), lists.changed_since(path))):
         LOG.warning("warning: %s", remark)
     return Row(
-        epoch=str(NetworkName.parse(network)),
+        epoch=scored.network,
         set=corpus,
         result=evaluate(scores),
         scored=how_scored(path),

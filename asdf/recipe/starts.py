@@ -10,12 +10,11 @@ or else they are the newest. Numbers are unique, even if environment.json was re
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from asdf.distributed.devices import cpu_notice
 from asdf.recipe.ending import cause_of
 from asdf.recipe.run import Run
 from asdf.runs.evaluations import Evaluation, mark_stale, read_evaluations, write_evaluations
-from asdf.runs.files import atomic_write, write_text
+from asdf.runs.files import atomic_write, sha256_of, write_text
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 from asdf.runs.start_records import (
@@ -74,29 +73,115 @@ _EARLIER = "\n# Other values of earlier steps:\n"
 _COMMIT = 12
 
 
-@dataclass(frozen=True)
-class Change:
-    """A difference from a step on, in words, and whether it may be unintended."""
+class Starts:
+    """The starts of a run that its folder records.
 
-    words: str
-    is_warning: bool = True
+    Attributes:
+        records: Records by number, oldest first.
+        last: Number of the last start; 0 if unknown.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.records: dict[int, dict[str, Any]] = {}
+        for index, record in enumerate(read_starts(layout.environment), 1):
+            number = record.get("start")
+            self.records[number if isinstance(number, int) else index] = record
+        # The next start saves the files of a start, whose record may be gone.
+        saved = [int(path.name) + 1 for path in layout.starts.glob("*/") if path.name.isdecimal()]
+        self.last = max([int(layout.settings.exists()), *self.records, *saved])
+
+    def before(self, step: int) -> int | None:
+        """Return the number of the start that trained up to a step; None if unknown."""
+        earlier = sorted(self.records)[:-1]
+        if not any("trained_from" in self.records[number] for number in earlier):
+            # An earlier version did not record it.
+            return earlier[-1] if earlier else None
+        for number in reversed(earlier):
+            began = self.records[number].get("trained_from")
+            # A start that began at this step was killed before it saved any.
+            if isinstance(began, int) and began < step:
+                return number
+        return None
+
+    def copy_of(self, number: int, path_of: Callable[[int], Path]) -> Path | None:
+        """Return the copy of a file as a start had it; None if it is unchanged."""
+        # Starts in between with the same file have no copy.
+        copies = map(path_of, range(number, self.last))
+        return next((path for path in copies if path.exists()), None)
+
+    def changes(self, step: int) -> Iterator[tuple[str, bool]]:
+        """Yield the differences of the last start from the one that trained up to `step`.
+
+        Each is in words, followed by whether it may be unintended.
+        """
+        number = self.before(step)
+        if number is None:
+            return
+        before, now = self.records[number], self.records[max(self.records)]
+        yield from self._changed_settings(number, step)
+        for words in self._changed_code(number, _named(before, "code"), _named(now, "code"), step):
+            yield words, True
+        old = _versions(before)
+        for name, version in _versions(now).items():
+            if old.get(name, version) != version:
+                yield f"{name} was {old[name]} up to step {step}, is {version} from here", True
+        old_sets = _named(before, "recordings")
+        for name, digests in _named(now, "recordings").items():
+            if old_sets.get(name, digests) == digests:
+                continue
+            if old_sets[name].get("list") != digests["list"]:
+                yield f"the list of {name} differs from that of the steps up to {step}", True
+            else:
+                words = f"recordings of {name} differ from those of the steps up to {step}"
+                yield f"{words}: files of the same names have another size or content", True
+
+    def _changed_settings(self, number: int, step: int) -> Iterator[tuple[str, bool]]:
+        now_path = self._layout.settings
+        before = _values(self.copy_of(number, self._layout.start_settings) or now_path)
+        now = _values(now_path)
+        for name in dict.fromkeys((*before, *now)):
+            old, new = before.get(name, "no setting"), now.get(name, "no setting")
+            if old != new and name not in _NOT_COMPARED:
+                words = f"{name} was {old} up to step {step}, is {new} from here"
+                yield words, name not in _MEANT_TO_CHANGE
+
+    def _changed_code(
+        self, number: int, before: Mapping[str, str], now: Mapping[str, str], step: int
+    ) -> Iterator[str]:
+        for name in dict.fromkeys((*before, *now)):
+            if before.get(name) == now.get(name) or name.startswith(_CONFIGS):
+                continue
+            saved = self.copy_of(number, lambda start: self._layout.start_code(start) / name)  # noqa: B023
+            where = f" ({saved.relative_to(self._layout.system)})" if saved else ""
+            if name not in before:
+                yield f"{name} is part of the run's own code from here on"
+            elif name not in now:
+                yield f"{name}{where} was part of the run's own code up to step {step}"
+            else:
+                yield f"{name} differs from the code of the steps up to {step}{where}"
 
 
-def last_number(layout: Layout) -> int:
-    """Return the number of the last start in the folder; 0 if unknown."""
-    # The next start saves the files of a start, whose record may be gone.
-    saved = [int(path.name) + 1 for path in layout.starts.glob("*/") if path.name.isdecimal()]
-    known = int(layout.settings.exists())
-    return max([known, *_numbered(layout), *saved])
+def _named(record: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the values by name in an entry of a record; empty if it lacks the entry."""
+    return dict(record.get(key) or {})
 
 
-def _numbered(layout: Layout) -> dict[int, dict[str, Any]]:
-    """Return the records of the starts by number, oldest first."""
-    starts = {}
-    for index, start in enumerate(read_starts(layout.environment), 1):
-        number = start.get("start")
-        starts[number if isinstance(number, int) else index] = start
-    return starts
+def _versions(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the versions of a start: Python, packages, drivers, and the code."""
+    named = {**_named(record, "versions"), **_named(record, "libraries")}
+    versions = {"Python": str(record.get("python"))}
+    versions |= {name: str(version) for name, version in named.items()}
+    git = record.get("git")
+    if isinstance(git, Mapping):
+        versions["ASDF's commit"] = str(git.get("commit"))[:_COMMIT]
+    return versions
+
+
+def _values(path: Path) -> dict[str, str]:
+    """Return the values in a settings.py by name, without their sources."""
+    assignments, _ = parse_assignments(path.read_text(encoding="utf-8"), "settings.py")
+    return {assignment.target: assignment.text for assignment in assignments}
 
 
 def replace_settings(layout: Layout, save: Callable[[Path], None]) -> None:
@@ -108,12 +193,11 @@ def replace_settings(layout: Layout, save: Callable[[Path], None]) -> None:
     if not layout.settings.exists():
         save(layout.settings)
         return
-    before = layout.settings.read_text(encoding="utf-8")
-    copy = layout.start_settings(last_number(layout))
+    copy = layout.start_settings(Starts(layout).last)
     # Written first: a process killed in between leaves an extra copy, and loses nothing.
-    write_text(copy, before)
+    write_text(copy, layout.settings.read_text(encoding="utf-8"))
     save(layout.settings)
-    if _values(before) == _values(layout.settings.read_text(encoding="utf-8")):
+    if _values(copy) == _values(layout.settings):
         copy.unlink()
         # It may contain code.
         with suppress(OSError):
@@ -123,19 +207,37 @@ def replace_settings(layout: Layout, save: Callable[[Path], None]) -> None:
 
 def retain_code(layout: Layout, files: Mapping[str, Path]) -> None:
     """Copy code/ to the folder of its start if a file was changed, added or removed."""
-    starts = _numbered(layout)
-    numbers = [number for number, start in starts.items() if _code_of(start)]
+    records = Starts(layout).records
+    numbers = [number for number, record in records.items() if _named(record, "code")]
     if not numbers:
         return
-    digests = _code_of(starts[numbers[-1]])
-    if digests == {name: _digest(path) for name, path in files.items()}:
+    digests = _named(records[numbers[-1]], "code")
+    if digests == {name: sha256_of(path) for name, path in files.items()}:
         return
     for name, digest in digests.items():
         path = layout.code / name
         # A killed process may have replaced only some files; the copy was complete before that.
-        if path.is_file() and _digest(path) == digest:
+        if path.is_file() and sha256_of(path) == digest:
             with atomic_write(layout.start_code(numbers[-1]) / name, "wb") as file:
                 file.write(path.read_bytes())
+
+
+def note_changes(layout: Layout) -> None:
+    """State in settings.py which values the earlier steps of the newest network were trained with.
+
+    A start is passed over if a later one resumed from before its steps.
+    """
+    text, _, _ = layout.settings.read_text(encoding="utf-8").partition(_EARLIER)
+    notes: list[str] = []
+    step = math.inf
+    for record in reversed(Starts(layout).records.values()):
+        began = record.get("trained_from")
+        if isinstance(began, int) and began < step:
+            step = began
+            words = [*record.get("planned_changes", ()), *record.get("changes", ())]
+            of_settings = [word for word in words if f"\n{word.partition(' ')[0]} = " in text]
+            notes[:0] = [f"# {word}\n" for word in of_settings]
+    write_text(layout.settings, text + _EARLIER * bool(notes) + "".join(notes))
 
 
 def record_training(run: Run, step: int) -> None:
@@ -146,156 +248,26 @@ def record_training(run: Run, step: int) -> None:
     Args:
         step: Number of optimiser steps taken before; 0 for a new training.
     """
-    recordings = {}
-    for name in run.settings.recipe.training_sets:
-        recordings[name] = run.describe_recordings(run.utterances(name))
-    for name in run.validation_sets:
-        utterances = run.validation_utterances(name)[0]
-        recordings[utterances.name] = run.describe_recordings(utterances)
+    recipe = run.settings.recipe
+    used = [run.lists.read(name) for name in recipe.training_sets]
+    used += [run.lists.validation(name).utterances for name in recipe.validated_sets]
+    recordings = {utterances.name: run.lists.digests(utterances) for utterances in used}
     layout = run.folders.layout
 
     def record() -> None:
         update_record(layout.environment, {"trained_from": step, "recordings": recordings})
         changes, planned = [], []
-        for change in find_changes(layout, step) if step else ():
-            if change.is_warning:
-                LOG.warning("warning: %s", change.words)
-                changes.append(change.words)
+        for words, is_warning in Starts(layout).changes(step) if step else ():
+            if is_warning:
+                LOG.warning("warning: %s", words)
+                changes.append(words)
             else:
-                LOG.info("%s", change.words)
-                planned.append(change.words)
+                LOG.info("%s", words)
+                planned.append(words)
         update_record(layout.environment, {"changes": changes, "planned_changes": planned})
-        _note_changes(layout)
+        note_changes(layout)
 
     run.world.run_on_main(record)
-
-
-def find_changes(layout: Layout, step: int) -> Iterator[Change]:
-    """Yield the differences of the last start from the one that trained up to `step`."""
-    starts = _numbered(layout)
-    number = _start_before(starts, step)
-    if number is None:
-        return
-    before = starts[number]
-    now = starts[max(starts)]
-    yield from _changed_settings(layout, number, step)
-    yield from _changed_code(layout, number, _code_of(before), _code_of(now), step)
-    old = _versions(before)
-    for name, version in _versions(now).items():
-        if old.get(name, version) != version:
-            yield Change(f"{name} was {old[name]} up to step {step}, is {version} from here")
-    yield from _changed_recordings(before, now, step)
-
-
-def _note_changes(layout: Layout) -> None:
-    """State in settings.py which values the earlier steps of the newest network were trained with.
-
-    A start is passed over if a later one resumed from before its steps.
-    """
-    text, _, _ = layout.settings.read_text(encoding="utf-8").partition(_EARLIER)
-    notes: list[str] = []
-    step = math.inf
-    for start in reversed(_numbered(layout).values()):
-        began = start.get("trained_from")
-        if isinstance(began, int) and began < step:
-            step = began
-            words = [*start.get("planned_changes", ()), *start.get("changes", ())]
-            of_settings = [word for word in words if f"\n{word.partition(' ')[0]} = " in text]
-            notes[:0] = [f"# {word}\n" for word in of_settings]
-    write_text(layout.settings, text + _EARLIER * bool(notes) + "".join(notes))
-
-
-def _start_before(starts: Mapping[int, Mapping[str, Any]], step: int) -> int | None:
-    """Return the number of the start that trained up to a step; None if unknown."""
-    earlier = sorted(starts)[:-1]
-    if not any("trained_from" in starts[number] for number in earlier):
-        # An earlier version did not record it.
-        return earlier[-1] if earlier else None
-    for number in reversed(earlier):
-        began = starts[number].get("trained_from")
-        # A start that began at this step was killed before it saved any.
-        if isinstance(began, int) and began < step:
-            return number
-    return None
-
-
-def _changed_settings(layout: Layout, number: int, step: int) -> Iterator[Change]:
-    path = _copy_of(layout, number, layout.start_settings) or layout.settings
-    before = _values(path.read_text(encoding="utf-8"))
-    now = _values(layout.settings.read_text(encoding="utf-8"))
-    for name in dict.fromkeys((*before, *now)):
-        if before.get(name) == now.get(name) or name in _NOT_COMPARED:
-            continue
-        old, new = before.get(name, "no setting"), now.get(name, "no setting")
-        words = f"{name} was {old} up to step {step}, is {new} from here"
-        yield Change(words, is_warning=name not in _MEANT_TO_CHANGE)
-
-
-def _copy_of(layout: Layout, number: int, path_of: Callable[[int], Path]) -> Path | None:
-    """Return the copy of a file as a start had it; None if it is unchanged."""
-    # Starts in between with the same file have no copy.
-    for later in range(number, last_number(layout)):
-        if path_of(later).exists():
-            return path_of(later)
-    return None
-
-
-def _changed_code(
-    layout: Layout, number: int, before: Mapping[str, str], now: Mapping[str, str], step: int
-) -> Iterator[Change]:
-    for name in dict.fromkeys((*before, *now)):
-        if before.get(name) == now.get(name) or name.startswith(_CONFIGS):
-            continue
-        saved = _copy_of(layout, number, lambda start: layout.start_code(start) / name)  # noqa: B023
-        where = f" ({saved.relative_to(layout.system)})" if saved else ""
-        if name not in before:
-            yield Change(f"{name} is part of the run's own code from here on")
-        elif name not in now:
-            yield Change(f"{name}{where} was part of the run's own code up to step {step}")
-        else:
-            yield Change(f"{name} differs from the code of the steps up to {step}{where}")
-
-
-def _versions(start: Mapping[str, Any]) -> dict[str, str]:
-    """Return the versions in the record of a start: Python, packages, drivers, and the code."""
-    versions = {"Python": str(start.get("python"))}
-    for group in ("versions", "libraries"):
-        for name, version in dict(start.get(group) or {}).items():
-            versions[name] = str(version)
-    git = start.get("git")
-    if isinstance(git, Mapping):
-        versions["ASDF's commit"] = str(git.get("commit"))[:_COMMIT]
-    return versions
-
-
-def _changed_recordings(
-    before: Mapping[str, Any], now: Mapping[str, Any], step: int
-) -> Iterator[Change]:
-    old = dict(before.get("recordings") or {})
-    for name, digests in dict(now.get("recordings") or {}).items():
-        if name not in old or old[name] == digests:
-            continue
-        if old[name].get("list") != digests["list"]:
-            yield Change(f"the list of {name} differs from that of the steps up to {step}")
-        else:
-            yield Change(
-                f"recordings of {name} differ from those of the steps up to {step}: files of the "
-                "same names have another size or content"
-            )
-
-
-def _code_of(start: Mapping[str, Any]) -> dict[str, str]:
-    return dict(start.get("code") or {})
-
-
-def _values(text: str) -> dict[str, str]:
-    """Return the values in a settings.py by name, without their sources."""
-    assignments, _ = parse_assignments(text, "settings.py")
-    return {assignment.target: assignment.text for assignment in assignments}
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
@@ -304,14 +276,13 @@ def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
     The marks are written to evaluations.json. All ranks call this together.
     """
     layout = run.folders.layout
-    evaluated: set[str] = set()
-    for evaluation in run.world.run_on_main(partial(read_evaluations, layout)):
-        evaluated.update(evaluation.recordings)
+    known = run.world.run_on_main(partial(read_evaluations, layout))
+    evaluated = set(chain.from_iterable(evaluation.recordings for evaluation in known))
     recordings = {}
     for utterances in lists:
         # The digests of other lists are unknown, so nothing is known about them.
         if utterances.name in evaluated:
-            recordings[utterances.name] = run.describe_recordings(utterances)["recordings"]
+            recordings[utterances.name] = run.lists.digests(utterances)["recordings"]
 
     def mark() -> list[Evaluation]:
         evaluations = read_evaluations(layout)
@@ -349,14 +320,14 @@ def start_run(run: Run, account: str) -> None:
 
     def record_start() -> None:
         run.folders.networks.mkdir(parents=True, exist_ok=True)
-        number = last_number(layout) + 1
+        number = Starts(layout).last + 1
         replace_settings(layout, Settings().save)
-        _note_changes(layout)
-        record = environment_record(devices, run.recipe_folder, library_versions(world.device))
+        note_changes(layout)
+        record = environment_record(devices, run.folders.recipe, library_versions(world.device))
         append_record(layout.environment, {"start": number, **record})
 
     def record_code() -> None:
-        files = code_files(run.recipe_folder, class_paths(run.settings))
+        files = code_files(run.folders.recipe, class_paths(run.settings))
         retain_code(layout, files)
         update_record(layout.environment, {"code": save_code(files, layout.code)})
 
@@ -404,19 +375,16 @@ def _record_end(run: Run, peaks: list[dict[str, float | None]], finished: bool) 
     named = {f"rank {rank}": peak for rank, peak in enumerate(peaks)}
     record = {"ended": now(), "finished": finished, "peak_memory_mb": named}
     update_record(run.folders.layout.environment, record)
-    LOG.info("%s", _describe_peaks(peaks))
+    LOG.info("peak memory: %s", describe_peaks(peaks))
 
 
-def _describe_peaks(peaks: list[dict[str, float | None]]) -> str:
+def describe_peaks(peaks: list[dict[str, float | None]]) -> str:
     """Return the peak memory for the log, of the processes with the highest on GPU and host."""
     parts = []
     for side, name in (("gpu", "GPU"), ("host", "host")):
         taken = [peak[side] or 0.0 for peak in peaks]
         highest = max(taken, default=0.0)
-        if highest == 0.0:
-            continue
-        part = f"{name} {highest / 1000:.2f} GB"
-        if len(peaks) > 1:
-            part += f" (rank {taken.index(highest)})"
-        parts.append(part)
-    return f"peak memory: {', '.join(parts)}"
+        if highest:
+            rank = f" (rank {taken.index(highest)})" if len(peaks) > 1 else ""
+            parts.append(f"{name} {highest / 1000:.2f} GB{rank}")
+    return ", ".join(parts)

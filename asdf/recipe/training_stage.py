@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 from torch import nn
 
+from asdf.audio.vocoding import open_vocoders
 from asdf.data.batches import find_mixup
 from asdf.data.datasets import ClipFrames, References, TrainingClips
 from asdf.data.feature_cache import FeatureCache, FeaturePass, identity_of
@@ -94,7 +95,7 @@ def train(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarr
         validate=validate,
         stop=run.stop,
         callbacks=run.callbacks(),
-        sampler=build_sampler(settings, utterances, run.recipe_folder),
+        sampler=build_sampler(settings, utterances, run.folders.recipe),
         groups=find_groups(settings, lengths),
     )
     resume_training(run, trainer, start)
@@ -136,7 +137,7 @@ def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np
         settings,
         run.world,
         from_features=settings.front_end.cache_features,
-        folder=run.recipe_folder,
+        folder=run.folders.recipe,
         frames=build_clip_frames(run, network, utterances, lengths),
     )
 
@@ -162,7 +163,8 @@ def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
         )
     fill_network(trainer.step.network, checkpoint)
     # Validations of recordings that were replaced since are marked.
-    lists = [run.validation_utterances(name)[0] for name in run.validation_sets]
+    names = run.settings.recipe.validated_sets
+    lists = [run.lists.validation(name).utterances for name in names]
     evaluations = mark_evaluations(run, lists)
     for sentence in describe_stale(evaluations):
         if run.world.is_main:
@@ -232,9 +234,9 @@ def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
 def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchLoader:
     """Return the loader of the training clips, with the augmentation of the settings."""
     settings = run.settings
-    channels = channels_of(settings, run.recipe_folder)
+    channels = channels_of(settings, run.folders.recipe)
     references = None
-    if run.takes_references:
+    if run.networks.takes_references:
         references = References(utterances, settings.sad, settings.audio, channels)
     clips = TrainingClips(
         utterances=utterances,
@@ -244,8 +246,8 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
         sad=settings.sad,
         seed=settings.recipe.seed,
         position=settings.network.clip_position,
-        augmentation=run.augmentation(),
-        vocoders=run.vocoders(),
+        augmentation=run.augmentation,
+        vocoders=open_vocoders(settings, run.folders.recipe),
         mixup=find_mixup(settings, len(utterances)),
         audio=settings.audio,
         channels=channels,
@@ -270,7 +272,7 @@ def build_clip_frames(
     hop = frame_hop(network)
     if hop is None or not run.settings.localisation.enabled:
         return None
-    frames = ClipFrames(utterances, lengths, run.settings, hop, run.augmentation())
+    frames = ClipFrames(utterances, lengths, run.settings, hop, run.augmentation)
     count = frames.count_partial()
     LOG.info(
         "frames of %d samples are scored and trained; %d of %d spoofs are spoofed in parts only",

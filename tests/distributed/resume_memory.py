@@ -77,14 +77,11 @@ def main() -> None:
     with open_world(Sections().computing) as world:
         trainer = Resumed()
         settings = Sections()
-        settings.recipe.training_sets = ()
+        settings.recipe.training_sets = settings.recipe.validation_sets = ()
         layout = Layout(folder.parent)
         layout.settings.touch()
         run = SimpleNamespace(
-            folders=SimpleNamespace(networks=folder, layout=layout),
-            world=world,
-            settings=settings,
-            validation_sets=(),
+            folders=SimpleNamespace(networks=folder, layout=layout), world=world, settings=settings
         )
         resume_training(run, trainer, "auto")
         gc.collect()

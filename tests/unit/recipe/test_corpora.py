@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.chosen_sets import check_classes, sets_in_use
 from asdf.recipe.declared_corpora import Corpus, find_corpus
+from asdf.recipe.used_sets import check_classes, sets_in_use
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.trials.lists import check_files

@@ -16,8 +16,6 @@ def test_folders_are_relative_to_the_recipe_and_each_other(tmp_path):
         folders.networks == tmp_path / "out" / "a" / "b" / "networks"
         and folders.sad == tmp_path / "out" / "sad"
     )
-    assert folders.scores("epoch.3.pt", "dev") == folders.system / "scores" / "epoch.3" / "dev.txt"
-    assert folders.results == folders.system / "results"
 
 
 def test_weights_are_relative_to_the_recipe_too(tmp_path):

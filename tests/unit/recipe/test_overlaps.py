@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.recipe.chosen_sets import find_overlaps
 from asdf.recipe.declared_corpora import Corpus
+from asdf.recipe.used_sets import find_overlaps
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 

@@ -8,7 +8,7 @@ import pytest
 from asdf.distributed import gpus
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.recipe.starts import _describe_peaks, _note_changes, end_recorded
+from asdf.recipe.starts import describe_peaks, end_recorded, note_changes
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 
@@ -53,8 +53,8 @@ def test_the_log_names_the_process_that_took_the_most():
         {"host": 5100.0, "gpu": 8700.0},
         {"host": 2000.0, "gpu": 9310.5},
     ]
-    assert _describe_peaks(peaks) == "peak memory: GPU 9.31 GB (rank 1), host 5.10 GB (rank 0)"
-    assert _describe_peaks(peaks[:1]) == "peak memory: GPU 8.70 GB, host 5.10 GB"
+    assert describe_peaks(peaks) == "GPU 9.31 GB (rank 1), host 5.10 GB (rank 0)"
+    assert describe_peaks(peaks[:1]) == "GPU 8.70 GB, host 5.10 GB"
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_settings_say_which_values_earlier_steps_of_the_network_had(
         records.append({"start": number, "changes": [change] * bool(change), **trained})
     layout.environment.write_text(json.dumps(records))
     for _ in range(2):
-        _note_changes(layout)
+        note_changes(layout)
         notes = "".join(f"# {changes[index]}\n" for index in noted)
         heading = "\n# Other values of earlier steps:\n" if noted else ""
         assert layout.settings.read_text() == f"\n{text}{heading}{notes}"
     # Training that begins anew has no earlier steps.
     records.append({"start": len(records) + 1, "changes": [], "trained_from": 0})
     layout.environment.write_text(json.dumps(records))
-    _note_changes(layout)
+    note_changes(layout)
     assert layout.settings.read_text() == f"\n{text}"

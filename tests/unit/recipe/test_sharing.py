@@ -7,7 +7,7 @@ import numpy as np
 from asdf.distributed import shared_files
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError
-from asdf.recipe.run import Run
+from asdf.recipe.lists import RunLists
 from asdf.recipe.run_folders import Folders
 from asdf.settings.sections import Sections
 from tests.unit.distributed.test_shared_files import Main, files_of
@@ -16,11 +16,11 @@ from tests.unit.distributed.test_shared_files import Main, files_of
 def end_with(folder: Path, error: BaseException | None) -> int:
     """Return how many files are left once `error` has ended the block of a run."""
     folders = Folders(folder, folder, folder, folder / "system", folder / "sad")
-    run = Run("small", Sections(), folders, {}, folder, Main(size=2), StopRequest())
+    lists = RunLists({}, Sections(), folders, Main(size=2), StopRequest())
     try:
-        with run.sharing():
-            assert run._shared is not None
-            run._shared.array(lambda: np.arange(10))
+        with lists.sharing():
+            assert lists._shared is not None
+            lists._shared.array(lambda: np.arange(10))
             assert len(files_of(folders.system)) == 1
             if error is not None:
                 raise error

@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.chosen_sets import check_classes
-from asdf.recipe.leaving_out import (
-    LeaveOut,
-    evaluated_name,
-    evaluation_lists,
-    left_out_of,
-    training_lists,
-    validation_lists,
-)
+from asdf.recipe.left_out import LeaveOut, SetParts, evaluated_name, left_out_of
+from asdf.recipe.used_sets import check_classes
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList, join
 
@@ -34,6 +27,18 @@ def settings(*leave_out, training=("train",), validation=("dev",)) -> Sections:
     return made
 
 
+def trained(chosen: Sections, lists) -> list[TrialList]:
+    return SetParts(chosen.recipe, lists).of_training()
+
+
+def validated(chosen: Sections, utterances: TrialList, training=()) -> TrialList:
+    return SetParts(chosen.recipe, training).of_validation(utterances).utterances
+
+
+def evaluated(chosen: Sections, utterances: TrialList, training=()) -> TrialList:
+    return SetParts(chosen.recipe, training).of_evaluation(utterances).utterances
+
+
 def rows(indices: np.ndarray) -> list[int]:
     return indices.tolist()
 
@@ -42,7 +47,7 @@ def test_attacks_are_trained_without_and_validated_with_all_bona_fide_trials():
     left_out = LeaveOut("attack", ("A01", "A03"))
     assert rows(left_out.training_rows(corpus())) == [0, 1, 3]
     assert rows(left_out.left_out_rows(corpus())) == [0, 1, 2, 4, 5]
-    (restricted,) = validation_lists(settings("attack", "A01", "A03").recipe, [corpus()])
+    restricted = validated(settings("attack", "A01", "A03"), corpus())
     assert restricted.name == "dev.attack=A01,A03"
     assert restricted.columns["attack"] == ["-", "-", "A01", "A03", "A01"]
     trained = corpus().select(left_out.training_rows(corpus()))
@@ -64,8 +69,8 @@ def test_a_list_that_does_not_know_the_column_is_trained_on_whole():
     left_out = LeaveOut("attack", ("A01",))
     plain = corpus(speaker=SPEAKERS)
     assert rows(left_out.training_rows(plain)) == list(range(6))
-    trained = training_lists(settings("attack", "A01").recipe, [plain, corpus("more")])
-    assert [len(part) for part in trained] == [6, 4]
+    used = trained(settings("attack", "A01"), [plain, corpus("more")])
+    assert [len(part) for part in used] == [6, 4]
     assert left_out.whole_parts([plain, corpus("more")]) == [
         "dev has no column 'attack': all of it is trained on"
     ]
@@ -74,8 +79,8 @@ def test_a_list_that_does_not_know_the_column_is_trained_on_whole():
 def test_by_default_nothing_is_left_out():
     lists = [corpus("train"), corpus()]
     assert left_out_of(settings().recipe) is None
-    assert training_lists(settings().recipe, lists[:1]) == lists[:1]
-    assert validation_lists(settings().recipe, lists[1:]) == lists[1:]
+    assert trained(settings(), lists[:1]) == lists[:1]
+    assert validated(settings(), lists[1]) is lists[1]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +101,7 @@ def test_by_default_nothing_is_left_out():
 )
 def test_what_the_training_sets_do_not_have_is_refused(words, message):
     with pytest.raises(UsageError) as caught:
-        training_lists(settings(*words).recipe, [corpus("train")])
+        trained(settings(*words), [corpus("train")])
     assert str(caught.value).startswith(f"recipe.leave_out: {message}")
 
 
@@ -110,13 +115,13 @@ def test_a_column_without_values_is_refused():
 
 def test_a_validation_set_that_has_none_of_the_values_is_refused():
     with pytest.raises(UsageError) as caught:
-        validation_lists(settings("attack", "A09").recipe, [corpus()])
+        validated(settings("attack", "A09"), corpus())
     assert (
         "the validation set dev has no trial of attack A09, so it cannot measure what is left out. "
         "The values of attack there: A01, A02, A03. Choose values" in str(caught.value)
     )
     with pytest.raises(UsageError, match="It has no column 'attack', or the column is empty"):
-        validation_lists(settings("attack", "A09").recipe, [corpus(speaker=SPEAKERS)])
+        validated(settings("attack", "A09"), corpus(speaker=SPEAKERS))
 
 
 def test_both_classes_must_be_left():
@@ -135,7 +140,7 @@ def test_the_name_of_a_restricted_set_is_one_of_a_file():
     odd = corpus(language=["de", "fr/ca", "de", "fr ca", "fr/ca", "x"])
     names = []
     for value in ("fr/ca", "fr ca"):
-        names += [part.name for part in validation_lists(settings("language", value).recipe, [odd])]
+        names.append(validated(settings("language", value), odd).name)
     assert all(name.startswith("dev.language=fr_ca-") for name in names)
     assert len(set(names)) == 2
     many = LeaveOut("speaker", ("s", *(f"speaker{i}" for i in range(500))))
@@ -175,14 +180,14 @@ def ids(lists) -> list[str]:
 def test_speakers_are_left_out_with_all_that_they_say():
     chosen = by_speakers("attack", "A02")
     train = apart("train")
-    assert ids(training_lists(chosen.recipe, [train])) == ["train/1.wav", "train/4.wav"]
+    assert ids(trained(chosen, [train])) == ["train/1.wav", "train/4.wav"]
     # The genuine speech of s1; of A02 the copies of s1 and the voice that speaks for itself.
-    (restricted,) = validation_lists(chosen.recipe, [apart("dev")], [train])
+    restricted = validated(chosen, apart("dev"), [train])
     assert restricted.ids == ["dev/0.wav", "dev/5.wav", "dev/6.wav"]
     assert restricted.name == "dev.attack=A02.speaker=s1"
     # A voice that speaks for itself in validation, and is genuine in training, is a speaker there.
     heard = apart("train", [*KINDS, ("v", "-", 1)])
-    (restricted,) = validation_lists(chosen.recipe, [apart("dev")], [heard])
+    restricted = validated(chosen, apart("dev"), [heard])
     assert restricted.ids == ["dev/0.wav", "dev/6.wav"]
     assert left_out_of(chosen.recipe).describe() == "attack A02 and speaker s1"
 
@@ -190,12 +195,10 @@ def test_speakers_are_left_out_with_all_that_they_say():
 def test_speakers_alone_are_the_values_of_their_column():
     chosen = by_speakers()
     train, dev = apart("train"), apart("dev")
-    assert ids(training_lists(chosen.recipe, [train])) == [
-        f"train/{row}.wav" for row in (1, 3, 4, 5)
-    ]
+    assert ids(trained(chosen, [train])) == [f"train/{row}.wav" for row in (1, 3, 4, 5)]
     named = settings("speaker", "s1")
     for lists in (chosen, named):
-        (restricted,) = validation_lists(lists.recipe, [dev], [train])
+        restricted = validated(lists, dev, [train])
         assert restricted.ids == ["dev/0.wav", "dev/2.wav", "dev/6.wav"]
         assert restricted.name == "dev.speaker=s1"
 
@@ -203,19 +206,19 @@ def test_speakers_alone_are_the_values_of_their_column():
 def test_what_is_left_out_is_evaluated_and_the_rest_validated():
     chosen = by_speakers("attack", "A02", evaluate=True)
     train, dev = apart("train"), apart("dev")
-    (rest,) = validation_lists(chosen.recipe, [dev], [train])
+    rest = validated(chosen, dev, [train])
     assert rest.ids == ["dev/1.wav", "dev/4.wav"]
     assert rest.name == "dev.without-attack=A02.speaker=s1"
     joined = join([train, dev])
-    (evaluated,) = evaluation_lists(chosen.recipe, [joined], [train])
-    assert list(evaluated.ids) == [
+    part = evaluated(chosen, joined, [train])
+    assert list(part.ids) == [
         *(f"train:train/{row}.wav" for row in (0, 5, 6)),
         *(f"dev:dev/{row}.wav" for row in (0, 5, 6)),
     ]
-    assert evaluated.name == "train+dev.attack=A02.speaker=s1"
-    assert evaluated.name == evaluated_name(chosen.recipe, joined.name)
+    assert part.name == "train+dev.attack=A02.speaker=s1"
+    assert part.name == evaluated_name(chosen.recipe, joined.name)
     # Without the setting evaluation sets stay whole.
-    assert evaluation_lists(by_speakers("attack", "A02").recipe, [joined], [train]) == [joined]
+    assert evaluated(by_speakers("attack", "A02"), joined, [train]) is joined
     assert evaluated_name(by_speakers("attack", "A02").recipe, "dev") == "dev"
 
 
@@ -223,21 +226,19 @@ def test_nothing_is_evaluated_that_is_trained_on():
     # Of attacks alone all genuine speech is trained on: what is left is that of other sets.
     chosen = by_speakers("attack", "A02", speakers=(), evaluate=True)
     train, dev = apart("train"), apart("dev")
-    (evaluated,) = evaluation_lists(chosen.recipe, [join([train, dev])], [train])
-    assert list(evaluated.ids) == [
+    part = evaluated(chosen, join([train, dev]), [train])
+    assert list(part.ids) == [
         *(f"train:train/{row}.wav" for row in (3, 5, 6)),
         *(f"dev:dev/{row}.wav" for row in (0, 1, 3, 5, 6)),
     ]
     # The same recordings under another name, and spelled otherwise.
     other = apart("other", folder="x/../train")
-    (evaluated,) = evaluation_lists(chosen.recipe, [other], [train])
-    assert evaluated.ids == [f"x/../train/{row}.wav" for row in (3, 5, 6)]
+    part = evaluated(chosen, other, [train])
+    assert part.ids == [f"x/../train/{row}.wav" for row in (3, 5, 6)]
     # Each recording counts once, and validation has none that is trained on.
-    (evaluated,) = evaluation_lists(
-        chosen.recipe, [join([dev, apart("again", folder="dev")])], [train]
-    )
-    assert list(evaluated.ids) == [f"dev:dev/{row}.wav" for row in (0, 1, 3, 5, 6)]
-    (rest,) = validation_lists(chosen.recipe, [train], [train])
+    part = evaluated(chosen, join([dev, apart("again", folder="dev")]), [train])
+    assert list(part.ids) == [f"dev:dev/{row}.wav" for row in (0, 1, 3, 5, 6)]
+    rest = validated(chosen, train, [train])
     assert rest.ids == []
 
 
@@ -267,17 +268,17 @@ def test_nothing_is_evaluated_that_is_trained_on():
 )
 def test_speakers_that_cannot_be_left_out_are_refused(chosen, message):
     with pytest.raises(UsageError) as caught:
-        training_lists(chosen.recipe, [apart("train")])
+        trained(chosen, [apart("train")])
     assert str(caught.value).startswith(message)
 
 
 def test_the_nearest_speaker_is_named():
     train = apart("train", [("allison", "-", 1), *KINDS])
     with pytest.raises(UsageError, match=r"the speaker 'alison'. Did you mean 'allison'\?"):
-        training_lists(by_speakers("attack", "A02", speakers=("alison",)).recipe, [train])
+        trained(by_speakers("attack", "A02", speakers=("alison",)), [train])
 
 
 def test_an_evaluation_set_without_what_is_left_out_is_refused():
     chosen = by_speakers("attack", "A02", evaluate=True)
     with pytest.raises(UsageError, match=r"the evaluation set dev has no trial of attack A02"):
-        evaluation_lists(chosen.recipe, [apart("dev", KINDS[:3])], [apart("train")])
+        evaluated(chosen, apart("dev", KINDS[:3]), [apart("train")])

@@ -5,24 +5,19 @@ Invariant: recordings are compared, not names; a set that is a training set itse
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain, combinations
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, combinations, product
 from typing import Any, Literal
 
-from asdf.corpora import Chosen, choose, describe_overlaps, is_known, parse_part
+from asdf.corpora import Chosen, choose, describe_overlaps, is_known
 from asdf.data.sampler_orders import join_with_copies
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.declared_corpora import Corpus
-from asdf.recipe.leaving_out import (
-    evaluation_lists,
-    left_out_of,
-    needs_training_lists,
-    training_lists,
-    validation_lists,
-)
+from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
+from asdf.recipe.left_out import SetParts, left_out_of, needs_training_lists
 from asdf.settings.sections import SOURCE_METRICS, Recipe, Sections
 from asdf.trials.lists import check_both_classes
-from asdf.trials.trial_list import TrialList, join, same_recording
+from asdf.trials.trial_list import TrialList, same_recording
 
 # Advice for a training list of only bona fide speech.
 WITHOUT_SPOOFS = " Spoofs can be made from bona fide speech: see vocoding.vocoders."
@@ -33,23 +28,25 @@ _OF_ONE_CLASS = (
 )
 
 
+def trains(settings: Sections) -> bool:
+    """Whether the chosen stages train a network, rather than only score."""
+    return settings.recipe.execute_stage(1) and not settings.network.scores_only
+
+
 def sets_in_use(settings: Sections) -> list[str]:
-    """Return the names of the corpora that the chosen stages read."""
+    """Return the names of the corpora that the chosen stages read, each once."""
     recipe = settings.recipe
     measures = recipe.execute_stage(0)
-    trains = recipe.execute_stage(1)
-    scores = recipe.execute_stage(2)
     names: list[str] = []
-    if measures or (trains and not settings.network.scores_only):
+    if measures or trains(settings):
         names += recipe.training_sets
-    if measures or trains:
-        names += settings.recipe.validated_sets
-    if measures or scores:
+    if measures or recipe.execute_stage(1):
+        names += recipe.validated_sets
+    if measures or recipe.execute_stage(2):
         names += recipe.evaluation_sets
     # Their lists, not their recordings, determine what is left out.
-    if names and needs_training_lists(settings.recipe):
+    if names and needs_training_lists(recipe):
         names += recipe.training_sets
-    # A corpus may be in several sets, and is read once.
     return list(dict.fromkeys(names))
 
 
@@ -59,15 +56,50 @@ def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
     The result is 'once' if files need not be checked again at later starts.
     """
     recipe = settings.recipe
-    trains = recipe.execute_stage(0) or recipe.execute_stage(1)
-    if not recipe.check_recordings or not trains or settings.network.scores_only:
+    measures = recipe.execute_stage(0) or recipe.execute_stage(1)
+    if not measures or settings.network.scores_only or name not in recipe.training_sets:
         return False
-    return recipe.check_recordings if name in recipe.training_sets else False
+    return recipe.check_recordings
 
 
 def learns_detection(settings: Sections) -> bool:
     """Whether training separates bona fide trials from spoofs, and so needs both classes."""
     return settings.source.column is None or settings.loss.detection_weight > 0
+
+
+class UsedSets:
+    """The lists that stages have read, by what the settings use them for.
+
+    Attributes:
+        training: Whole training sets.
+        has_training: Whether all of them were read; in a dry run some may be missing.
+        knows_parts: Whether the parts for validation and evaluation can be told.
+    """
+
+    def __init__(self, recipe: Recipe, lists: Iterable[TrialList]) -> None:
+        self._by_name = {utterances.name: utterances for utterances in lists}
+        self._recipe = recipe
+        self.training = self._read(recipe.training_sets)
+        self.has_training = len(self.training) == len(recipe.training_sets)
+        self.knows_parts = self.has_training or not needs_training_lists(recipe)
+        self._parts = SetParts(recipe, self.training)
+
+    def _read(self, names: Iterable[str]) -> list[TrialList]:
+        return [self._by_name[name] for name in names if name in self._by_name]
+
+    def trained(self) -> list[TrialList]:
+        """Return the parts for training; these and the next raise errors as `SetParts` does."""
+        return self._parts.of_training()
+
+    def validated(self, restricted: bool = True) -> list[TrialList]:
+        """Return the parts for validation, or the whole sets."""
+        lists = self._read(self._recipe.validated_sets)
+        return [self._parts.of_validation(one).utterances for one in lists] if restricted else lists
+
+    def evaluated(self, restricted: bool = True) -> list[TrialList]:
+        """Return the parts for evaluation, or the whole sets."""
+        lists = self._read(self._recipe.evaluation_sets)
+        return [self._parts.of_evaluation(one).utterances for one in lists] if restricted else lists
 
 
 def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
@@ -77,15 +109,9 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
         AsdfError: a list lacks a class, or shares recordings with another training set.
     """
     recipe = settings.recipe
-    by_name = {utterances.name: utterances for utterances in lists}
-    training = [by_name[name] for name in recipe.training_sets if name in by_name]
-    has_training = len(training) == len(recipe.training_sets)
-    whole = tuple(training)
-    if training and recipe.execute_stage(1) and not settings.network.scores_only:
-        # In a dry run some sets may be missing, so their values are unknown.
-        if has_training:
-            training = training_lists(settings.recipe, training)
-        _check_trained(training, settings)
+    sets = UsedSets(recipe, lists)
+    if sets.training and trains(settings):
+        _check_trained(sets.trained() if sets.has_training else sets.training, settings)
     for utterances in lists:
         if utterances.count_unlabelled and utterances.name not in recipe.training_sets:
             raise UsageError(
@@ -93,20 +119,16 @@ def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:
                 "so it has no error rate. Remove it from recipe.validation_sets and "
                 "recipe.evaluation_sets; a training step may use it in recipe.training_sets."
             )
-    validated = [by_name[name] for name in settings.recipe.validated_sets if name in by_name]
-    scored = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
-    if needs_training_lists(settings.recipe) and not has_training:
+    if not sets.knows_parts:
         return
-    if recipe.execute_stage(1):
-        validated = validation_lists(settings.recipe, validated, whole)
-    if recipe.execute_stage(2):
-        scored = evaluation_lists(settings.recipe, scored, whole)
+    validated = sets.validated(restricted=recipe.execute_stage(1))
+    scored = sets.evaluated(restricted=recipe.execute_stage(2))
     # Source tracing also works on lists of only spoofs.
-    traces = settings.source.column is not None
-    needs_eer = [] if traces else [*scored]
-    if not (traces and settings.network.validation_metric in SOURCE_METRICS):
-        needs_eer += validated
-    for utterances in needs_eer:
+    if settings.source.column is not None:
+        scored = []
+        if settings.network.validation_metric in SOURCE_METRICS:
+            validated = []
+    for utterances in [*scored, *validated]:
         check_both_classes(utterances, "an EER", _OF_ONE_CLASS, _OF_ONE_CLASS)
 
 
@@ -115,8 +137,7 @@ def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
 
     Examples are 'asvspoof19' and 'asvspoof19:train'.
     """
-    makes_copies = settings.vocoding.vocoders
-    joined = join_with_copies(training, settings) if makes_copies else join(training)
+    joined = join_with_copies(training, settings)
     unlabelled = joined.count_unlabelled
     if unlabelled and settings.network.training_step == "plain":
         names = ", ".join(part.name for part in training if part.count_unlabelled)
@@ -154,7 +175,7 @@ def count_shared(first: TrialList, second: TrialList) -> int:
     if not (first_inside or second_inside or climbs):
         # Lists in different folders share nothing, so that millions of paths need not be compared.
         return 0
-    paths: list[set[str]] = []
+    paths = []
     for one in (first, second):
         paths.append({same_recording(f"{one.folder}/{utterance}") for utterance in one.ids})
     return len(paths[0] & paths[1])
@@ -170,7 +191,6 @@ def find_overlaps(
         lists: Lists that the stages read; recordings are compared only between them.
     """
     by_name = {utterances.name: utterances for utterances in lists}
-    training = [name for name in recipe.training_sets if name in by_name]
     scored: dict[str, None] = {}
     # Restricted evaluation sets contain no training data, and with recipe.leave_out a validation
     # set may be the other part of a training set.
@@ -178,27 +198,20 @@ def find_overlaps(
         scored |= dict.fromkeys(recipe.evaluation_sets)
     if not left_out_of(recipe):
         scored |= dict.fromkeys(recipe.validated_sets)
-    trained_corpora = _known(recipe.training_sets, corpora)
-    scored_corpora = _known(list(scored), corpora)
-    known: list[str] = []
-    if trained_corpora and scored_corpora:
-        known = describe_overlaps(trained_corpora, scored_corpora)
+    known = describe_overlaps(_known(recipe.training_sets, corpora), _known(scored, corpora))
     sentences: list[str] = []
-    for name in filter(by_name.__contains__, scored):
-        for trained in training:
-            if name == trained:
-                # The note of a public corpus may already say so.
-                if not any(sentence.startswith(f"{name} is trained on") for sentence in known):
-                    sentences.append(
-                        f"{name} is a training set: results on it are not test results"
-                    )
-                continue
+    trained_sets = [name for name in recipe.training_sets if name in by_name]
+    for name, trained in product(filter(by_name.__contains__, scored), trained_sets):
+        if name != trained:
             shared = count_shared(by_name[trained], by_name[name])
             if shared:
                 sentences.append(
                     f"{shared} recordings of {name} are also in the training set {trained}: "
                     "results on them are not test results"
                 )
+        # The note of a public corpus may already say so.
+        elif not any(sentence.startswith(f"{name} is trained on") for sentence in known):
+            sentences.append(f"{name} is a training set: results on it are not test results")
     return sentences + known
 
 
@@ -213,17 +226,13 @@ def count_overlaps(
         lists: Lists that the stages read.
         trains_here: Whether networks of this run were or are trained on its training sets.
     """
-    by_name = {utterances.name: utterances for utterances in lists}
-    whole = [by_name[name] for name in recipe.training_sets if name in by_name]
-    if needs_training_lists(recipe) and len(whole) < len(recipe.training_sets):
+    sets = UsedSets(recipe, lists)
+    if not sets.knows_parts:
         return {}
-    trained = training_lists(recipe, whole) if trains_here and whole else []
-    validated = [by_name[name] for name in recipe.validated_sets if name in by_name]
-    validated = validation_lists(recipe, validated, whole)
-    evaluated = [by_name[name] for name in recipe.evaluation_sets if name in by_name]
-    scored = [*validated, *evaluation_lists(recipe, evaluated, whole)]
+    trained = sets.trained() if trains_here and sets.training else []
+    validated = sets.validated()
     counts = {}
-    for utterances in scored:
+    for utterances in [*validated, *sets.evaluated()]:
         counts[utterances.name] = {
             "trials": len(utterances),
             "trained_on": _count_each(utterances, trained),
@@ -234,29 +243,16 @@ def count_overlaps(
 
 def _count_each(utterances: TrialList, others: Sequence[TrialList]) -> dict[str, int]:
     """Return the number of recordings that a list shares with each other list, if not zero."""
-    counts = {}
-    for other in others:
-        shared = count_shared(other, utterances)
-        if shared:
-            counts[other.name] = shared
-    return counts
+    counts = {other.name: count_shared(other, utterances) for other in others}
+    return {name: count for name, count in counts.items() if count}
 
 
-def _known(names: Sequence[str], corpora: Mapping[str, Corpus]) -> list[Chosen]:
+def _known(names: Iterable[str], corpora: Mapping[str, Corpus]) -> list[Chosen]:
     """Return the public corpora among the names; others are left out."""
     chosen = []
-    parts: list[str] = []
-    for name in names:
-        # A set may consist of several corpora, as in 'mlaad+m-ailabs'.
-        parts += [name] if name in corpora else name.split("+")
-    for name in parts:
-        try:
-            if name not in corpora:
-                name, _ = parse_part(name)
-            reader = corpora[name].reader if name in corpora else name
+    for name in chain.from_iterable(set_parts(name, corpora) for name in names):
+        with suppress(UsageError):  # it is reported when the corpus is opened
+            reader = find_corpus(name, corpora).reader
             if reader and is_known(reader):
                 chosen.append(choose(reader))
-        except UsageError:
-            # This is reported when the corpus is opened.
-            continue
     return chosen

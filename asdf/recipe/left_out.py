@@ -21,7 +21,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -37,11 +38,18 @@ from asdf.trials.trial_list import TrialList, same_recording
 SETTING = "recipe.leave_out"
 SPEAKERS_SETTING = "recipe.leave_out_speakers"
 SPEAKER = "speaker"
-# Values that mean unknown in a column.
-_NO_VALUES = frozenset(("", "-"))
+NO_VALUES = frozenset(("", "-"))
+"""Values that mean unknown in a column."""
 _SHOWN = 20
 # A file name has at most 255 bytes.
 _LONGEST_NAME = 60
+
+
+class Part(NamedTuple):
+    """A part of a list, with its own name if it is not the whole, and its rows in the list."""
+
+    utterances: TrialList
+    rows: Indices
 
 
 @dataclass(frozen=True)
@@ -105,13 +113,11 @@ class LeaveOut:
             )
         is_bona_fide = utterances.labels == 1
         column = _column_of(utterances, self.column)
-        values_of_bona_fide = {column[index] for index in np.flatnonzero(is_bona_fide).tolist()}
-        if values_of_bona_fide <= _NO_VALUES:
+        if {column[row] for row in np.flatnonzero(is_bona_fide).tolist()} <= NO_VALUES:
             rows |= is_bona_fide
         if self.speakers:
             by_heard = _has(utterances, SPEAKER, heard)
-            by_left_out = _has(utterances, SPEAKER, self.speakers)
-            rows &= by_left_out | (~is_bona_fide & ~by_heard)
+            rows &= _has(utterances, SPEAKER, self.speakers) | (~is_bona_fide & ~by_heard)
         return np.flatnonzero(rows)
 
     def check_training(self, training: Sequence[TrialList]) -> None:
@@ -127,11 +133,10 @@ class LeaveOut:
 
     def whole_parts(self, training: Sequence[TrialList]) -> list[str]:
         """Return a line for each training set without the column, which is used completely."""
-        lines = []
-        for part in training:
-            if self.column not in part.columns:
-                lines.append(f"{part.name} has no column {self.column!r}: all of it is trained on")
-        return lines
+        parts = [part for part in training if self.column not in part.columns]
+        return [
+            f"{part.name} has no column {self.column!r}: all of it is trained on" for part in parts
+        ]
 
 
 def left_out_of(recipe: Recipe) -> LeaveOut | None:
@@ -167,35 +172,100 @@ def left_out_of(recipe: Recipe) -> LeaveOut | None:
     return LeaveOut(words[0], words[1:], speakers)
 
 
-def training_lists(recipe: Recipe, training: Sequence[TrialList]) -> list[TrialList]:
-    """Return the parts of the training sets that are used for training.
+def needs_training_lists(recipe: Recipe) -> bool:
+    """Whether the left-out part of a list depends on the training sets."""
+    return recipe.evaluate_left_out or bool(recipe.leave_out and recipe.leave_out_speakers)
+
+
+def evaluated_name(recipe: Recipe, name: str) -> str:
+    """Return the name in files and tables of the evaluated part of a set."""
+    left_out = left_out_of(recipe) if recipe.evaluate_left_out else None
+    return name if left_out is None else f"{name}.{left_out.short_name}"
+
+
+@dataclass(frozen=True)
+class SetParts:
+    """The parts of sets that are used: the whole sets, unless the settings leave something out.
+
+    Attributes:
+        training: Lists of the whole training sets, empty if `needs_training_lists` is False.
 
     Raises:
-        UsageError: a left-out column, value or speaker does not exist in them.
+        UsageError: the settings contradict each other; a left-out column, value or speaker does
+            not exist in the training sets; or nothing is left out of a set that shall measure it.
     """
-    left_out = left_out_of(recipe)
-    if left_out is None:
-        return list(training)
-    left_out.check_training(training)
-    return [part.select(left_out.training_rows(part)) for part in training]
+
+    recipe: Recipe
+    training: Sequence[TrialList]
+
+    @cached_property
+    def left_out(self) -> LeaveOut | None:
+        """What the settings leave out; None if nothing."""
+        return left_out_of(self.recipe)
+
+    def of_training(self) -> list[TrialList]:
+        """Return the parts of the training sets that are used for training."""
+        left_out = self.left_out
+        if left_out is None:
+            return list(self.training)
+        left_out.check_training(self.training)
+        return [part.select(left_out.training_rows(part)) for part in self.training]
+
+    def of_validation(self, utterances: TrialList) -> Part:
+        """Return the part of a set for validation: the left-out one, or if that is evaluated, the
+        rest.
+        """
+        left_out = self.left_out
+        if left_out is None:
+            return Part(utterances, np.arange(len(utterances)))
+        if self.recipe.evaluate_left_out:
+            rows = self._unheard(utterances, left_out.training_rows(utterances))
+            return _part(utterances, rows, f"without-{left_out.short_name}")
+        rows = left_out.left_out_rows(utterances, self._heard)
+        return _part(utterances, rows, left_out.short_name)
+
+    def of_evaluation(self, utterances: TrialList) -> Part:
+        """Return the part of a set for evaluation: all of it, or the left-out part."""
+        left_out = self.left_out
+        if left_out is None or not self.recipe.evaluate_left_out:
+            return Part(utterances, np.arange(len(utterances)))
+        rows = left_out.left_out_rows(utterances, self._heard, "evaluation")
+        return _part(utterances, self._unheard(utterances, rows), left_out.short_name)
+
+    @cached_property
+    def _heard(self) -> Collection[str]:
+        """The speakers of bona fide utterances in the whole training sets."""
+        return bona_fide_speakers(self.training) if self.recipe.leave_out_speakers else ()
+
+    @cached_property
+    def _trained(self) -> frozenset[str]:
+        """The paths of the recordings that are used for training."""
+        return frozenset(path for part in self.of_training() for path in _recordings(part))
+
+    def _unheard(self, utterances: TrialList, rows: Indices) -> Indices:
+        """Return those of `rows` whose recordings are not used for training, without duplicates."""
+        passed = set(self._trained)
+        chosen = []
+        paths = _recordings(utterances)
+        for row in rows.tolist():
+            if paths[row] not in passed:
+                chosen.append(row)
+                passed.add(paths[row])
+        return np.array(chosen, np.intp)
 
 
-def bona_fide_speakers(lists: Sequence[TrialList]) -> dict[str, int]:
+def bona_fide_speakers(lists: Sequence[TrialList]) -> Counter[str]:
     """Return the number of bona fide utterances of each speaker, in the order of the lists."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for part in lists:
         column = _column_of(part, SPEAKER)
-        for index in np.flatnonzero(part.labels == 1).tolist():
-            counts[column[index]] = counts.get(column[index], 0) + 1
+        counts.update(column[row] for row in np.flatnonzero(part.labels == 1).tolist())
     return counts
 
 
 def values_in(lists: Sequence[TrialList], column: str) -> list[str]:
     """Return the values of a column, sorted, without those that mean unknown."""
-    values: set[str] = set()
-    for part in lists:
-        values.update(part.columns.get(column, ()))
-    return sorted(values - _NO_VALUES)
+    return sorted({value for part in lists for value in part.columns.get(column, ())} - NO_VALUES)
 
 
 def _column_of(utterances: TrialList, column: str) -> Sequence[str]:
@@ -220,11 +290,6 @@ def _known_values(lists: Sequence[TrialList], column: str) -> str:
 def _check_values(
     setting: str, column: str, values: Sequence[str], training: Sequence[TrialList]
 ) -> None:
-    """Check that the column and all values exist in the training sets.
-
-    Raises:
-        UsageError: something is missing; the message names the closest ones, or those that exist.
-    """
     columns = list(dict.fromkeys(name for part in training for name in part.columns))
     if column not in columns:
         hint = did_you_mean(column, columns)
@@ -242,135 +307,9 @@ def _check_values(
             )
 
 
-class Part(NamedTuple):
-    """A part of a list with its own name, and its rows in the list."""
-
-    utterances: TrialList
-    rows: Indices
-
-
-@dataclass(frozen=True)
-class SetParts:
-    """Rules by which lists are restricted.
-
-    Attributes:
-        training: Lists of the whole training sets.
-    """
-
-    recipe: Recipe
-    left_out: LeaveOut
-    training: tuple[TrialList, ...]
-
-    @property
-    def evaluates(self) -> bool:
-        """Whether evaluation sets are restricted to the left-out part, not validation sets."""
-        return self.recipe.evaluate_left_out
-
-    def of_validation(self, utterances: TrialList) -> Part:
-        """Return the part of a set for validation.
-
-        Raises:
-            UsageError: nothing in the set is left out.
-        """
-        if not self.evaluates:
-            rows = self.left_out.left_out_rows(utterances, self._heard)
-            return _part(utterances, rows, self.left_out.short_name)
-        rows = self._unheard(utterances, self.left_out.training_rows(utterances))
-        return _part(utterances, rows, f"without-{self.left_out.short_name}")
-
-    def of_evaluation(self, utterances: TrialList) -> Part:
-        """Return the part of a set for evaluation: all of it, or the left-out part.
-
-        Raises:
-            UsageError: nothing in the set is left out.
-        """
-        if not self.evaluates:
-            return Part(utterances, np.arange(len(utterances)))
-        rows = self.left_out.left_out_rows(utterances, self._heard, "evaluation")
-        return _part(utterances, self._unheard(utterances, rows), self.left_out.short_name)
-
-    @cached_property
-    def _heard(self) -> Collection[str]:
-        """The speakers of bona fide utterances in the whole training sets."""
-        return bona_fide_speakers(self.training) if self.left_out.speakers else ()
-
-    @cached_property
-    def _trained(self) -> frozenset[str]:
-        """The paths of the recordings that are used for training."""
-        paths: list[str] = []
-        for part in training_lists(self.recipe, self.training):
-            paths += recordings(part)
-        return frozenset(paths)
-
-    def _unheard(self, utterances: TrialList, rows: Indices) -> Indices:
-        """Return those of `rows` whose recordings are not used for training, without duplicates."""
-        passed = set(self._trained)
-        chosen = []
-        paths = list(recordings(utterances))
-        for row in rows.tolist():
-            if paths[row] not in passed:
-                chosen.append(row)
-                passed.add(paths[row])
-        return np.array(chosen, np.intp)
-
-
-def set_parts_of(recipe: Recipe, training: Sequence[TrialList]) -> SetParts | None:
-    """Return the rules by which lists are restricted; None if nothing is left out.
-
-    Args:
-        training: Lists of the whole training sets.
-
-    Raises:
-        UsageError: the settings contradict each other.
-    """
-    left_out = left_out_of(recipe)
-    return None if left_out is None else SetParts(recipe, left_out, tuple(training))
-
-
-def validation_lists(
-    recipe: Recipe, validation: Iterable[TrialList], training: Sequence[TrialList] = ()
-) -> list[TrialList]:
-    """Return the parts of the validation sets for validation.
-
-    Args:
-        training: Lists of the whole training sets.
-
-    Raises:
-        UsageError: a set contains nothing that is left out.
-    """
-    parts = set_parts_of(recipe, training)
-    if parts is None:
-        return list(validation)
-    return [parts.of_validation(whole).utterances for whole in validation]
-
-
-def evaluation_lists(
-    recipe: Recipe, evaluation: Iterable[TrialList], training: Sequence[TrialList]
-) -> list[TrialList]:
-    """Return the parts of the evaluation sets for evaluation; see `validation_lists`."""
-    parts = set_parts_of(recipe, training)
-    if parts is None:
-        return list(evaluation)
-    return [parts.of_evaluation(whole).utterances for whole in evaluation]
-
-
-def evaluated_name(recipe: Recipe, name: str) -> str:
-    """Return the name in files and tables of the evaluated part of a set."""
-    left_out = left_out_of(recipe)
-    if left_out is None or not recipe.evaluate_left_out:
-        return name
-    return f"{name}.{left_out.short_name}"
-
-
-def needs_training_lists(recipe: Recipe) -> bool:
-    """Whether the left-out part of a list depends on the training sets."""
-    return recipe.evaluate_left_out or bool(recipe.leave_out and recipe.leave_out_speakers)
-
-
-def recordings(utterances: TrialList) -> Iterator[str]:
-    """Yield the normalised paths of a list's recordings."""
-    for index in range(len(utterances)):
-        yield same_recording(os.fspath(utterances.path(index)))
+def _recordings(utterances: TrialList) -> list[str]:
+    """Return the normalised paths of a list's recordings."""
+    return [same_recording(os.fspath(utterances.path(row))) for row in range(len(utterances))]
 
 
 def _part(utterances: TrialList, rows: Indices, short_name: str) -> Part:
