@@ -11,7 +11,7 @@ the message lists the columns with a value of each, and the option that names th
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -60,7 +60,8 @@ ASVSPOOF = {
 _TWO_COLUMNS = ("utterance", "key")
 # Columns that are not columns of a trial list: they are ids and labels, or unused.
 _NOT_COLUMNS = {"", "utterance", "file", "name", "key", "label"}
-_OF_SPOOFS = {"attack", "vocoder"}
+OF_SPOOFS = ("attack", "vocoder")
+"""Columns that are '-' for bona fide speech."""
 
 _KNOWN_FILES = (
     "a protocol of ASVspoof 2019, a trial_metadata.txt of ASVspoof 2021, a tsv of ASVspoof 5, a "
@@ -87,9 +88,6 @@ _DELIMITERS = (",", "\t", ";", "|")
 # Number of rows examined to find out what a column holds.
 _LOOKED_AT = 200
 
-_Rows = Iterable[tuple[int, Sequence[str], int]]
-"""The number, the cells and the label of each line."""
-
 
 def parse_protocol(
     lines: NumberedLines, path: Path, layout: Sequence[str] | None = None
@@ -105,50 +103,43 @@ def parse_protocol(
     first, lines = peek(lines)
     if not first:
         raise AsdfError(f"{path}: no trials found. Was it copied completely?")
-    header = [name.lower() for name in _cells(first.strip(), ",")]
-    if layout is not None:
-        advice = f" It should be {_shape(layout)}."
-        trials = _collect(path, layout, "utterance", _rows_of_columns(lines, path, layout, advice))
-    elif "file" in header or {"name", "label"}.issubset(header) or is_csv_list(first):
-        # Only AT-ADD calls a file a name.
-        utterance = next(name for name in ("file", *OUR_PATHS, "name") if name in header)
-        trials = _collect(path, header, utterance, _rows_of_csv(lines, path, header, utterance))
+    names: Sequence[str] = [name.lower() for name in _cells(first.strip(), ",")]
+    utterance = "utterance"
+    # Only AT-ADD calls a file a name.
+    of_files = {"file", "name"} if "label" in names else {"file"}
+    if layout is None and (not of_files.isdisjoint(names) or _is_our_csv(names)):
+        utterance = next(name for name in ("file", *OUR_PATHS, "name") if name in names)
+        rows = _rows_of_csv(lines, path, names, utterance)
     else:
-        cells = first.split()
-        names = ASVSPOOF.get(len(cells), _TWO_COLUMNS)
-        # The number of words alone is not decisive: in two columns, a name may contain spaces.
-        if names is not _TWO_COLUMNS and cells[names.index("key")] not in ("bonafide", "spoof"):
-            names = _TWO_COLUMNS
-        trials = _collect(path, names, "utterance", _rows_of_columns(lines, path, names))
-    columns = {}
-    for name, values in trials.columns.items():
-        # A column of only '-' is uninformative, such as the third one of ASVspoof 2019 LA. Attacks
-        # are kept, since readers rely on them, although they are all '-' in a list of bona fide
-        # trials.
-        if name == "attack" or set(values) != {"-"}:
-            columns[name] = values
-    return replace(trials, columns=columns)
-
-
-def _collect(path: Path, names: Sequence[str], utterance: str, rows: _Rows) -> TrialList:
-    """Return the trials of rows with these columns."""
-    positions = {}
-    for position, name in enumerate(names):
-        if name not in _NOT_COLUMNS and name != utterance:
-            positions[name] = position
+        names = layout or _columns_of(first)
+        rows = _rows_of_columns(lines, path, names, first if layout is None else "")
+    positions = {
+        name: position
+        for position, name in enumerate(names)
+        if name not in _NOT_COLUMNS and name != utterance
+    }
+    identifies = names.index(utterance)
     collector = TrialCollector(path, list(positions), listed=True)
     for number, cells, label in rows:
         values = []
         for name, position in positions.items():
-            values.append("-" if label == 1 and name in _OF_SPOOFS else cells[position])
-        collector.add(number, cells[names.index(utterance)], label, values)
-    return collector.trials()
+            values.append("-" if label == 1 and name in OF_SPOOFS else cells[position])
+        collector.add(number, cells[identifies], label, values)
+    trials = collector.trials()
+    # A column of only '-' is uninformative, such as the third one of ASVspoof 2019 LA. Attacks are
+    # kept, since readers rely on them, although they are all '-' in a list of bona fide trials.
+    columns = {
+        name: values
+        for name, values in trials.columns.items()
+        if name == "attack" or set(values) != {"-"}
+    }
+    return replace(trials, columns=columns)
 
 
 def _rows_of_csv(
-    lines: NumberedLines, path: Path, header: list[str], utterance: str
+    lines: NumberedLines, path: Path, header: Sequence[str], utterance: str
 ) -> Iterator[tuple[int, list[str], int]]:
-    """Yield the rows of a csv with a column of files; its header is the first line."""
+    """Yield the rows of a csv with a column of files, and their labels; the header comes first."""
     key = "label" if "label" in header else "attack"
     if key not in header:
         raise AsdfError(
@@ -181,35 +172,107 @@ def _rows_of_csv(
         yield number, cells, label
 
 
+def _columns_of(first: str) -> Sequence[str]:
+    """Return the columns of a file of lines of words with this first line."""
+    cells = first.split()
+    names = ASVSPOOF.get(len(cells), _TWO_COLUMNS)
+    # The number of words alone is not decisive: in two columns, a name may contain spaces.
+    is_known = names is _TWO_COLUMNS or cells[names.index("key")] in ("bonafide", "spoof")
+    return names if is_known else _TWO_COLUMNS
+
+
 def _rows_of_columns(
-    lines: NumberedLines, path: Path, names: Sequence[str], advice: str = ""
+    lines: NumberedLines, path: Path, names: Sequence[str], first: str
 ) -> Iterator[tuple[int, list[str], int]]:
-    """Yield lines with columns `names`, separated by white space.
+    """Yield the cells of lines with these columns, and their labels.
 
     Args:
-        advice: End of the message about a line that does not fit.
+        first: First line, which may show that the file is of another kind; '' if it is known.
     """
-    is_first = True
+    key = names.index("key")
     for number, line in lines:
-        # With two columns, an utterance may contain spaces; names of ASVspoof do not.
-        cells = line.strip().rsplit(None, 1) if names is _TWO_COLUMNS else line.split()
-        label = None
-        if len(cells) == len(names):
-            label = _WORDS.get(cells[names.index("key")].lower())
+        cells = _words(line, names)
+        label = _WORDS.get(cells[key].lower()) if len(cells) == len(names) else None
         if label is None:
-            # If the first line fails, the file may be of another kind; later, the line is at fault.
-            if is_first and not advice:
-                advice = f" It should be {_KNOWN_FILES}."
+            advice = f" It should be {_KNOWN_FILES}." if line == first else ""
             raise AsdfError(
                 f"{path}, line {number}: expected {_shape(names)}, KEY being bonafide or spoof, "
                 f"found {line.strip()[:120]!r}.{advice}"
             )
-        is_first = False
         yield number, cells, label
+
+
+def _words(line: str, names: Sequence[str]) -> list[str]:
+    # With two columns, an utterance may contain spaces; names of ASVspoof do not.
+    return line.strip().rsplit(None, 1) if len(names) == 2 else line.split()
 
 
 def _shape(names: Sequence[str]) -> str:
     return "'" + " ".join(name.upper() or "-" for name in names) + "'"
+
+
+def named_rows(
+    lines: NumberedLines, path: Path, columns: Sequence[str] | Mapping[str, str]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the number and the values of each line of a file whose columns are known, by our names.
+
+    Args:
+        columns: Our names of the columns in order, separated by white space; '' for unused ones. Or
+            our names by those in the header of a csv, where several may stand for one of ours.
+
+    Raises:
+        AsdfError: a line has too few or too many columns, the header lacks one, or a quote has no
+            end.
+    """
+    if not isinstance(columns, Mapping):
+        for number, line in lines:
+            cells = _words(line, columns)
+            if len(cells) != len(columns):
+                raise AsdfError(
+                    f"{path}, line {number}: expected {_shape(columns)}, found "
+                    f"{line.strip()[:120]!r}."
+                )
+            yield number, dict(zip(columns, cells, strict=True))
+        return
+    header: list[str] = []
+    positions: dict[str, int] = {}
+    for number, cells in _csv_rows(lines, path):
+        if not header:
+            header = [cell.strip().lower() for cell in cells]
+            for theirs, ours in columns.items():
+                if theirs.lower() in header:
+                    positions[ours] = header.index(theirs.lower())
+            if missing := [theirs for theirs, ours in columns.items() if ours not in positions]:
+                raise AsdfError(
+                    f"{path}, line {number}: it has no column {', '.join(missing)}, but "
+                    f"{', '.join(cells)}."
+                )
+        elif len(cells) < len(header):
+            raise AsdfError(
+                f"{path}, line {number}: it has {len(cells)} columns, fewer than the header."
+            )
+        else:
+            yield number, {name: cells[position].strip() for name, position in positions.items()}
+
+
+def _csv_rows(lines: NumberedLines, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of each row; a quoted cell may continue in the next line."""
+    last = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal last
+        for number, line in lines:
+            last = number
+            yield f"{line}\n"
+
+    try:
+        for cells in csv.reader(texts()):
+            yield last, cells
+    except csv.Error as error:
+        raise AsdfError(
+            f"{path}: a quoted value is not closed by line {last} ({error}). Is a quote missing "
+            "above? Copy or unpack the file again."
+        ) from None
 
 
 def is_csv_list(first_line: str) -> bool:
@@ -313,7 +376,7 @@ def parse_any_table(lines: NumberedLines, path: Path, columns: Columns | None = 
     for number, row, value in zip(table.numbers, table.rows, labels, strict=True):
         cells = []
         for name, index in others.items():
-            has_none = value == 1 and name in _OF_SPOOFS
+            has_none = value == 1 and name in OF_SPOOFS
             # TABs would break tables of trials.
             cells.append("-" if has_none else " ".join(row[index].split()))
         if not row[utterance]:

@@ -53,6 +53,7 @@ class TrialCollector:
     """
 
     def __init__(self, path: Path, columns: Sequence[str] = (), listed: bool = False) -> None:
+        self.names = columns
         self._path = path
         self._listed = listed
         # As Python integers, line numbers of a million trials would take nine times the memory.

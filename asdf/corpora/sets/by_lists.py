@@ -10,31 +10,27 @@ parts of recordings and is not supported here. The names of their files vary bet
 ones are also from the Arena's pages of its ADD sets, and several public repositories that read
 them. For track 3 of 2023 the paths of train and dev are by analogy; public code takes 0 for
 genuine.
+
+In-the-Wild (Müller et al., Interspeech 2022) is politicians and celebrities, and imitations; in
+SpoofCeleb (Jung et al., IEEE Open Journal of Signal Processing, 2025), VoxCeleb1 is bona fide, and
+23 systems were trained on it. AT-ADD and ESDD2 (both 2026) are speech with other sounds, labelled
+by synthetic components: the READMEs and loaders of xieyuankun/AT-ADD-Baseline (config.py,
+dataset.py) and XuepingZhang/ESDD2-Baseline (conf.py, libs/dataset.py), which have no counts.
 """
 
 from __future__ import annotations
 
-from asdf.corpora.known_corpus import (
-    ANTI_DEEPFAKE,
-    Format,
-    KnownCorpus,
-    Lists,
-    Origin,
-    Row,
-    SubsetFiles,
-    Taken,
-)
-from asdf.facts import Published
+from asdf.corpora.known_corpus import ANTI_DEEPFAKE, KnownCorpus, Origin, Taken
+from asdf.corpora.label_lists import ALL, Lists, SubsetFiles
+from asdf.facts import PUBLISHED, Published
+from asdf.trials.trial_list import UNLABELLED
 
 _CODECFAKE_TESTS = (*(f"C{number}" for number in range(1, 8)), "A1", "A2", "A3")
 
 
 def _codecfake_files(subset: str) -> SubsetFiles:
-    homes = (f"test/{subset}", subset, f"{subset}_split/{subset}", f"{subset}_split")
-    return SubsetFiles(
-        (f"label/{subset}.txt", f"Codecfake/label/{subset}.txt"),
-        (*homes, f"{subset}_fake", *(f"Codecfake/{home}" for home in homes)),
-    )
+    folders = (f"test/{subset}", subset, f"{subset}_split/{subset}", f"{subset}_split")
+    return SubsetFiles((f"label/{subset}.txt",), (*folders, f"{subset}_fake"))
 
 
 CODECFAKE_XIE = KnownCorpus(
@@ -46,12 +42,11 @@ CODECFAKE_XIE = KnownCorpus(
     folders=("Codecfake", "Codecfake_Xie", "codecfake-xie"),
     marks=("label", "Codecfake/label"),
     read=Lists(
-        Format(
-            ("utterance", "key", "attack"),
-            attacks={str(number): f"F{number:02d}" for number in range(1, 8)},
-        ),
         {subset: _codecfake_files(subset) for subset in ("train", "dev", *_CODECFAKE_TESTS)},
         "The folder label comes with the training set; lines are 'F01_SSB13650058.wav fake 1'.",
+        ("utterance", "key", "attack"),
+        attacks={str(number): f"F{number:02d}" for number in range(1, 8)},
+        homes=("", "Codecfake/"),
     ).read,
     subsets=("train", "dev", *_CODECFAKE_TESTS),
     usual="C7",
@@ -74,13 +69,6 @@ _DECRO_README = "the README of DECRO's repository"
 _DECRO_HOMES = ("", "petrichorwq-DECRO-dataset-6fc9884/", "DECRO-dataset/")
 
 
-def _decro_files(subset: str) -> SubsetFiles:
-    return SubsetFiles(
-        tuple(f"{home}{subset}.txt" for home in _DECRO_HOMES),
-        tuple(f"{home}{subset}" for home in _DECRO_HOMES),
-    )
-
-
 DECRO = KnownCorpus(
     name="decro",
     title="DECRO (Ba et al., WWW 2023)",
@@ -90,9 +78,11 @@ DECRO = KnownCorpus(
     folders=("DECRO", "decro", "DECRO-dataset"),
     marks=tuple(f"{home}{subset}.txt" for home in _DECRO_HOMES for subset in _DECRO_SUBSETS),
     read=Lists(
-        Format(("speaker", "utterance", "", "attack", "key"), suffix=".wav"),
-        {subset: _decro_files(subset) for subset in _DECRO_SUBSETS},
+        {subset: SubsetFiles((f"{subset}.txt",), (subset,)) for subset in _DECRO_SUBSETS},
         "It is next to the folder of its recordings.",
+        ("speaker", "utterance", "", "attack", "key"),
+        homes=_DECRO_HOMES,
+        suffix=".wav",
     ).read,
     subsets=_DECRO_SUBSETS,
     usual="en_eval",
@@ -125,22 +115,19 @@ CTRSVDD = KnownCorpus(
     folders=("CtrSVDD", "ctrsvdd", "SVDD", "CtrSVDD2024"),
     marks=("train.txt", "dev.txt", "test.txt"),
     read=Lists(
-        Format(("source", "speaker", "utterance", "", "attack", "key"), suffix=".flac"),
         {
             subset: SubsetFiles((f"{subset}.txt",), (f"{subset}_set", subset))
             for subset in ("train", "dev", "test")
         },
         "It comes next to the archives of the recordings.",
+        ("source", "speaker", "utterance", "", "attack", "key"),
+        suffix=".flac",
     ).read,
     subsets=("train", "dev", "test"),
     usual="test",
     published={"test": Published(92_769, 13_596)},
     source="the page of DeepFense's list",
 )
-
-
-def _is_in_diffssd(row: Row, subset: str) -> bool:
-    return row["subset"] == subset
 
 
 def _tail_in_diffssd(name: str) -> str:
@@ -165,34 +152,28 @@ DIFFSSD = KnownCorpus(
     folders=("DiffSSD", "diffssd"),
     marks=(_DIFFSSD_FILE, f"DiffSSD/{_DIFFSSD_FILE}"),
     read=Lists(
-        Format(
-            {
-                "filename": "utterance",
-                "label": "key",
-                "target": "key",
-                "method_name": "attack",
-                "set": "subset",
-            },
-            # The list numbers the classes the other way round: 1 is generated.
-            keys={"0": 1, "1": 0},
-            is_in=_is_in_diffssd,
-            # All methods have recordings of the same file names.
-            match=_tail_in_diffssd,
+        dict.fromkeys(
+            ("train", "val", "test"),
+            SubsetFiles((_DIFFSSD_FILE, f"DiffSSD/{_DIFFSSD_FILE}"), ("",)),
         ),
-        {
-            subset: SubsetFiles((_DIFFSSD_FILE, f"DiffSSD/{_DIFFSSD_FILE}"), ("",))
-            for subset in ("train", "val", "test")
-        },
         "It comes next to generated_speech.tar.",
+        {
+            "filename": "utterance",
+            "label": "key",
+            "target": "key",
+            "method_name": "attack",
+            "set": "subset",
+        },
+        # The list numbers the classes the other way round: 1 is generated.
+        keys={"0": 1, "1": 0},
+        # All methods have recordings of the same file names.
+        identify=_tail_in_diffssd,
+        subset_column="subset",
     ).read,
     subsets=("train", "val", "test"),
     usual="test",
     origin=Origin(("LibriSpeech", "LJSpeech"), ANTI_DEEPFAKE),
 )
-
-
-def _is_in_deepfake_eval(row: Row, subset: str) -> bool:
-    return subset == "all" or row["subset"].lower() == subset
 
 
 DEEPFAKE_EVAL_2024 = KnownCorpus(
@@ -204,25 +185,22 @@ DEEPFAKE_EVAL_2024 = KnownCorpus(
     folders=("Deepfake-Eval-2024", "Deepfake_Eval_2024", "deepfake-eval-2024"),
     marks=("audio-metadata-publish.csv",),
     read=Lists(
-        Format(
-            {"Filename": "utterance", "Ground Truth": "key", "Finetuning Set": "subset"},
-            # Recordings that the corpus itself calls neither real nor fake.
-            keys={"unknown": None},
-            is_in=_is_in_deepfake_eval,
+        dict.fromkeys(
+            ("train", "test", ALL), SubsetFiles(("audio-metadata-publish.csv",), ("audio-data",))
         ),
-        {
-            subset: SubsetFiles(("audio-metadata-publish.csv",), ("audio-data",))
-            for subset in ("train", "test", "all")
-        },
         "It is next to the folder audio-data.",
+        {"Filename": "utterance", "Ground Truth": "key", "Finetuning Set": "subset"},
+        # Recordings that the corpus itself calls neither real nor fake.
+        keys={"unknown": UNLABELLED},
+        subset_column="subset",
     ).read,
-    subsets=("train", "test", "all"),
+    subsets=("train", "test", ALL),
     usual="test",
 )
 
 
 _AISHELL_3 = Origin(("AISHELL-3",), "the Arena's pages of the ADD sets")
-_TWO_COLUMNS = Format(("utterance", "key"))
+_TWO_COLUMNS = ("utterance", "key")
 
 _ADD22_HOMES = ("", "ADD_train_dev/", "ADD_train_dev/ADD_train_dev/", "ADD2022/ADD_train_dev/")
 
@@ -235,7 +213,6 @@ def _add22_training(subset: str) -> SubsetFiles:
 
 
 _ADD22 = Lists(
-    _TWO_COLUMNS,
     {
         "train": _add22_training("train"),
         "dev": _add22_training("dev"),
@@ -262,6 +239,7 @@ _ADD22 = Lists(
         ),
     },
     "Lines are 'ADD_T_00000000.wav genuine'. Put it next to the folder of its recordings.",
+    _TWO_COLUMNS,
 )
 ADD22 = KnownCorpus(
     name="add22",
@@ -294,7 +272,6 @@ def _add23_files(track: str, *folders: str) -> SubsetFiles:
 
 
 _ADD23 = Lists(
-    _TWO_COLUMNS,
     {
         "train": _add23_files("Track1.2", "train"),
         "dev": _add23_files("Track1.2", "dev"),
@@ -302,6 +279,7 @@ _ADD23 = Lists(
         "test-r2": _add23_files("Track1.2", "testR2", "test2"),
     },
     "Lines are 'ADD2023_T1.2_T_00000000.wav genuine'.",
+    _TWO_COLUMNS,
 )
 ADD23 = KnownCorpus(
     name="add23",
@@ -326,15 +304,132 @@ ADD23_TRACK3 = KnownCorpus(
     folders=("ADD2023", "add2023", "ADD23", "ADD2023_Track3"),
     marks=("Track3", "ADD2023/Track3", "test/label.txt"),
     read=Lists(
-        Format(
-            ("utterance", "key"),
-            keys={"0": 1, **{str(number): 0 for number in range(1, 10)}},
-            attacks={str(number): f"algorithm-{number}" for number in range(1, 10)},
-        ),
         {subset: _add23_files("Track3", subset) for subset in ("train", "dev", "test")},
         "Lines are a recording and the number of its algorithm, 0 for none.",
+        _TWO_COLUMNS,
+        keys={"0": 1, **dict.fromkeys("123456789", 0)},
+        of_key={number: {"attack": f"algorithm-{number}"} for number in "123456789"},
     ).read,
     subsets=("train", "dev", "test"),
     usual="test",
     origin=_AISHELL_3,
+)
+
+
+SPOOFCELEB = KnownCorpus(
+    name="spoofceleb",
+    title="SpoofCeleb",
+    homepage="https://jungjee.github.io/spoofceleb",
+    licence="CC BY 4.0",
+    needs="metadata/{train,development,evaluation}.csv and flac/{train,development,evaluation}",
+    folders=("SpoofCeleb", "spoofceleb"),
+    marks=("metadata", "spoofceleb/metadata"),
+    read=Lists(
+        {
+            "train": SubsetFiles(("metadata/train.csv",), ("flac/train",)),
+            "dev": SubsetFiles(
+                ("metadata/development.csv", "metadata/dev.csv"), ("flac/development", "flac/dev")
+            ),
+            "eval": SubsetFiles(
+                ("metadata/evaluation.csv", "metadata/eval.csv"), ("flac/evaluation", "flac/eval")
+            ),
+        },
+        "Is it the folder of SpoofCeleb that holds metadata and flac?",
+        homes=("", "spoofceleb/"),
+        has_paths=True,
+    ).read,
+    subsets=("train", "dev", "eval"),
+    usual="eval",
+    origin=Origin(("VoxCeleb1",), ANTI_DEEPFAKE),
+)
+
+_WILD_FOLDER = "release_in_the_wild"
+IN_THE_WILD = KnownCorpus(
+    name="in-the-wild",
+    title="In-the-Wild",
+    homepage="https://deepfake-total.com/in_the_wild",
+    licence="Apache 2.0",
+    needs=f"release_in_the_wild.zip unpacked: {_WILD_FOLDER}/meta.csv and the recordings next to "
+    "it",
+    folders=(_WILD_FOLDER, "in_the_wild", "In-the-Wild", "InTheWild", "in-the-wild", "itw"),
+    marks=("meta.csv", f"{_WILD_FOLDER}/meta.csv"),
+    read=Lists(
+        {"": SubsetFiles(("meta.csv",), ("",))},
+        f"Unpack release_in_the_wild.zip there, so that there is {_WILD_FOLDER}/meta.csv.",
+        homes=("", f"{_WILD_FOLDER}/"),
+        has_paths=True,
+    ).read,
+    published=PUBLISHED["in-the-wild"],
+    source="the corpus's meta.csv",
+)
+
+_AT_ADD_SUBSETS = ("train", "dev", "eval")
+
+
+def _at_add(number: int, columns: dict[str, str], what: str) -> KnownCorpus:
+    track = f"T{number}"
+    lists = Lists(
+        {subset: SubsetFiles((f"label/{subset}.csv",), (subset,)) for subset in _AT_ADD_SUBSETS},
+        f"Labels are in {track}/label: train.csv and dev.csv, and eval.csv where it is published.",
+        columns,
+        homes=(f"{track}/", ""),
+    )
+    return KnownCorpus(
+        name=f"at-add-track{number}",
+        title=f"AT-ADD 2026, track {number}: {what}",
+        homepage=f"https://huggingface.co/datasets/xieyuankun/AT-ADD-Track{number}",
+        licence="on registration; see its page",
+        needs=f"{track}/{{train,dev,eval}}/*.wav and {track}/label/{{train,dev}}.csv",
+        folders=("atadd", "AT-ADD", "at-add", f"AT-ADD-Track{number}"),
+        marks=(f"{track}/label", "label"),
+        read=lists.read,
+        subsets=_AT_ADD_SUBSETS,
+        usual="eval",
+    )
+
+
+AT_ADD_TRACK1 = _at_add(1, {"name": "utterance", "label": "key"}, "speech")
+AT_ADD_TRACK2 = _at_add(
+    2, {"name": "utterance", "label": "key", "type": "type"}, "speech, sound, singing and music"
+)
+
+# The nature of speech and surroundings for each label; a spoofed one of them means spoof.
+_COMPONENTS = {
+    "original": ("bonafide", "bonafide"),
+    "bonafide_bonafide": ("bonafide", "bonafide"),
+    "spoof_bonafide": ("spoof", "bonafide"),
+    "bonafide_spoof": ("bonafide", "spoof"),
+    "spoof_spoof": ("spoof", "spoof"),
+}
+_ESDD2_LISTS = {
+    "train": "development/metadata/train.csv",
+    "val": "development/metadata/val.csv",
+    "eval": "eval/metadata/eval.csv",
+    "test": "test/metadata/test.csv",
+}
+ESDD2 = KnownCorpus(
+    name="esdd2",
+    title="ESDD2 (ICME 2026), CompSpoof V2: speech and surroundings, each genuine or synthetic",
+    homepage="https://huggingface.co/datasets/XuepingZhang/ESDD2-CompSpoof-V2",
+    needs="development/metadata/{train,val}.csv, eval/metadata/eval.csv, test/metadata/test.csv, "
+    "and the recordings of their column audio_path",
+    folders=("CompSpoofV2", "ESDD2-CompSpoof-V2", "CompSpoof-V2", "ESDD2"),
+    marks=("development/metadata", "eval/metadata", "test/metadata"),
+    read=Lists(
+        {subset: SubsetFiles((name,), ("",)) for subset, name in _ESDD2_LISTS.items()},
+        "It comes with the data set: CompSpoofV2/development, eval and test.",
+        {"audio_path": "utterance", "label": "key"},
+        # The truth of some lines is not published.
+        keys={
+            "-": UNLABELLED,
+            **{label: int("spoof" not in natures) for label, natures in _COMPONENTS.items()},
+        },
+        of_key={
+            label: {"component": label, "speech": speech, "environment": environment}
+            for label, (speech, environment) in _COMPONENTS.items()
+        },
+        has_paths=True,
+    ).read,
+    subsets=tuple(_ESDD2_LISTS),
+    usual="eval",
 )

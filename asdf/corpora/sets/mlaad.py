@@ -15,11 +15,8 @@ in `<language>/by_book/mix/...`, with unknown speakers.
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
-from collections.abc import Collection, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection
 
 import numpy as np
 
@@ -35,6 +32,7 @@ from asdf.corpora.known_corpus import (
     recordings,
 )
 from asdf.errors import AsdfError
+from asdf.trials.label_files import named_rows
 from asdf.trials.lists import Tree
 from asdf.trials.table import TrialCollector
 from asdf.trials.trial_list import TrialList
@@ -176,15 +174,17 @@ def _read_tracing(tree: Tree, subset: str) -> Reading:
     protocol = find_labels(tree, names, "Unpack the protocols for source tracing there.")
     root = first_there(tree, [join_name(folder, "fake") for folder in _AUDIO]) or "fake"
     folders: dict[str, str] = {}
-    collector = TrialCollector(tree.path(protocol), ("attack", "model", "language"))
+    path = tree.path(protocol)
+    collector = TrialCollector(path, ("attack", "model", "language"))
     seen = set()
     repeated = 0
-    for number, row in _rows(tree, protocol):
-        parts = row["path"].strip().replace("\\", "/").removeprefix("./").split("/")
-        model = row["model_name"].strip()
+    columns = {"path": "path", "model_name": "model"}
+    for number, row in named_rows(tree.lines(protocol), path, columns):
+        parts = row["path"].replace("\\", "/").removeprefix("./").split("/")
+        model = row["model"]
         if len(parts) != _PARTS or parts[0] != "fake" or not model:
             raise AsdfError(
-                f"{tree.path(protocol)}, line {number}: expected a path "
+                f"{path}, line {number}: expected a path "
                 f"fake/<language>/<system>/<recording> and a model_name, found {row['path']!r}."
             )
         _, language, system, recording = parts
@@ -206,42 +206,6 @@ def _read_tracing(tree: Tree, subset: str) -> Reading:
     if repeated:
         notes.append(f"{protocol} repeats {repeated} lines, which count once")
     return Reading(collector.trials(), audio=(root,), notes=notes)
-
-
-def _rows(tree: Tree, protocol: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the lines of a protocol by the names of its columns.
-
-    Raises:
-        AsdfError: it lacks a column, a line has fewer values, or a quote has no end.
-    """
-    lines = tree.lines(protocol)
-    # A quoted transcript may continue in the next line.
-    reader = csv.reader(f"{text}\n" for _, text in lines)
-    try:
-        yield from _named(tree.path(protocol), reader)
-    except csv.Error as error:
-        raise AsdfError(
-            f"{tree.path(protocol)}: a quoted value is not closed by line {reader.line_num} "
-            f"({error}). Is a quote missing above? Unpack the protocols again."
-        ) from None
-
-
-def _named(path: Path, reader: Any) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the number and the values of each row of a csv by the names of its columns."""
-    header: list[str] = next(reader, [])
-    names = [name.strip() for name in header]
-    missing = [name for name in ("path", "model_name") if name not in names]
-    if missing:
-        raise AsdfError(
-            f"{path}: no column {missing[0]!r}; it has {', '.join(names) or 'nothing'}."
-        )
-    for row in reader:
-        if len(row) != len(names):
-            raise AsdfError(
-                f"{path}, line {reader.line_num}: expected {len(names)} values separated by "
-                f"commas, found {len(row)}."
-            )
-        yield reader.line_num, dict(zip(names, row, strict=True))
 
 
 MLAAD_SOURCE_TRACING = KnownCorpus(

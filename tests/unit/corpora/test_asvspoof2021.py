@@ -31,7 +31,7 @@ def test_the_keys_of_2021_are_found_where_they_were_unpacked(
     assert utterances.ids == ["ASVspoof2021_LA_eval/flac/LA_E_1.flac"] and utterances.columns[
         "codec"
     ] == ["alaw"]
-    assert reading.notes == ()
+    assert reading.notes == []
     assert reading.others == {f"ASVspoof2021_LA_eval/flac/LA_E_{i}.flac" for i in (2, 3)}
     everything, reading = read("asvspoof21-la:all", root)
     assert everything.columns["subset"] == [
@@ -48,7 +48,7 @@ def test_the_keys_of_2021_are_found_where_they_were_unpacked(
 def test_keys_of_the_other_track_are_not_taken_for_its_own(lay: Lay, read: Read) -> None:
     root = lay({"keys/CM/trial_metadata.txt": DF21}, "ASVspoof2021_LA_eval/flac/LA_E_1.flac")
     with pytest.raises(
-        AsdfError, match=r"the keys of ASVspoof 2021 LA are missing.*LA-keys-full\.tar\.gz"
+        AsdfError, match=r"no keys/LA/CM/trial_metadata\.txt.*LA-keys-full\.tar\.gz"
     ):
         read("asvspoof21-la:eval", root)
     lay({"trial_metadata.txt": LA21})

@@ -1,0 +1,150 @@
+"""Corpora with label files: one reader for all of them; a row says where the files lie.
+
+Invariant: every line is a trial, and a word that means neither class is an error with its line,
+never a spoof. Recordings are matched with lines by file name, with any suffix, unless the file has
+their paths.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from asdf.corpora.known_corpus import Reading, first_there, is_there, join_name, with_files
+from asdf.corpora.protocols import read_from
+from asdf.errors import AsdfError
+from asdf.trials.label_files import OF_SPOOFS, named_rows
+from asdf.trials.label_words import label_of
+from asdf.trials.lists import Tree
+from asdf.trials.table import TrialCollector
+from asdf.trials.trial_list import UNLABELLED, TrialList, values_at
+
+ALL = "all"
+"""Subset of all trials of a label file that holds several subsets."""
+
+
+@dataclass(frozen=True)
+class SubsetFiles:
+    """Paths of a subset, the most likely first.
+
+    Attributes:
+        labels: Possible names of its label file.
+        audio: Possible folders of its recordings.
+        parts: Folders with a part of the recordings each, if none of `audio` is there.
+    """
+
+    labels: Sequence[str]
+    audio: Sequence[str]
+    parts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The label files of a corpus, and their recordings.
+
+    Attributes:
+        files: Files of each subset, below one of the `homes`.
+        advice: Advice for a user without a label file.
+        columns: Columns, including 'utterance' and 'key', as in `named_rows`; None: the file is of
+            a kind that `asdf.corpora.protocols` knows.
+        keys: Meanings of the key's words, 1 bona fide, 0 spoof, `UNLABELLED`: the line is left out;
+            other words are those of `label_of`.
+        of_key: Values of further columns for each word of the key.
+        attacks: Names used here for the values of the column 'attack'.
+        homes: Possible folders of files and recordings, the most likely first, each with its '/'.
+        suffix: Suffix of the recordings, if the file omits it.
+        has_paths: Whether the file has the paths of recordings.
+        identify: Function that returns the part of a path that identifies a line.
+        subset_column: Column with the subset of a line, if a file holds several subsets.
+        mark: Column that tells the file from another one of its name.
+        notes: Sentence for the user about a subset.
+    """
+
+    files: Mapping[str, SubsetFiles]
+    advice: str
+    columns: Sequence[str] | Mapping[str, str] | None = None
+    keys: Mapping[str, int] = field(default_factory=dict)
+    of_key: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    attacks: Mapping[str, str] = field(default_factory=dict)
+    homes: Sequence[str] = ("",)
+    suffix: str = ""
+    has_paths: bool = False
+    identify: Callable[[str], str] = posixpath.basename
+    subset_column: str = ""
+    mark: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, tree: Tree, subset: str) -> Reading:
+        """Read a subset of a corpus.
+
+        Raises:
+            AsdfError: its label file does not exist, or a line is malformed.
+        """
+        files = self.files[subset]
+        home_of = {home + name: home for home in self.homes for name in files.labels}
+        name, trials = self._find(tree, list(home_of))
+        lines = trials.ids
+        # Without a '/' at the end if the recordings lie in the home itself.
+        folders = [(home_of[name] + folder).rstrip("/") for folder in files.audio]
+        whole = first_there(tree, folders)
+        # Only then, because looking into an archive reads all of its names.
+        parts = [part for part in files.parts if whole is None and is_there(tree, part)]
+        # Without any, recordings are reported as missing at their usual paths.
+        audio = tuple(parts) or (whole or folders[0],)
+        if self.has_paths:
+            ids = [join_name(audio[0], utterance.lstrip("/")) for utterance in lines]
+            trials = replace(trials, ids=ids)
+            audio = audio if audio[0] else tuple(sorted(set(map(posixpath.dirname, ids))))
+        else:
+            trials = with_files(trials, tree, audio, self.suffix, self.identify)
+        is_in = np.ones(len(trials), bool)
+        if self.subset_column and subset != ALL:
+            is_in[:] = [value.lower() == subset for value in trials.columns[self.subset_column]]
+        is_labelled = trials.labels != UNLABELLED
+        chosen = trials.select(np.flatnonzero(is_in & is_labelled))
+        notes = [self.notes[subset]] if subset in self.notes else []
+        if left_out := values_at(lines, np.flatnonzero(is_in & ~is_labelled)):
+            notes.append(
+                f"lines of neither class, left out: {len(left_out)}, such as {left_out[0]}"
+            )
+        # They are on the disk, and would be reported there as unnamed.
+        others = frozenset(trials.ids) - frozenset(chosen.ids)
+        return Reading(chosen, audio, others=others, notes=notes)
+
+    def _find(self, tree: Tree, names: Sequence[str]) -> tuple[str, TrialList]:
+        """Return the first label file of the corpus among `names`, and its trials."""
+        for name in names:
+            if is_there(tree, name):
+                trials = self._read_lines(tree, name)
+                if not self.mark or self.mark in trials.columns:
+                    return name, trials
+        raise AsdfError(f"{tree.root}: there is no {names[0]}. {self.advice}")
+
+    def _read_lines(self, tree: Tree, name: str) -> TrialList:
+        if self.columns is None:
+            return read_from(tree, name)
+        path = tree.path(name)
+        listed = self.columns.values() if isinstance(self.columns, Mapping) else self.columns
+        further = next(iter(self.of_key.values()), {})
+        columns = [name for name in dict.fromkeys(listed) if name not in ("", "utterance", "key")]
+        collector = TrialCollector(path, [*columns, *further])
+        for number, row in named_rows(tree.lines(name), path, self.columns):
+            word = row["key"].lower()
+            label = self.keys.get(word, label_of(word))
+            if label is None:
+                raise AsdfError(
+                    f"{path}, line {number}: {row['key']!r} means neither bona fide nor spoof. Is "
+                    "it the corpus's own label file?"
+                )
+            values = {**row, **self.of_key.get(word, {})}
+            values["attack"] = self.attacks.get(values.get("attack", ""), values.get("attack", ""))
+            if label == 1:
+                # Some files have 'bonafide' or 'a00' there.
+                values.update(dict.fromkeys(OF_SPOOFS, "-"))
+            collector.add(
+                number, row["utterance"], label, [values.get(name, "") for name in collector.names]
+            )
+        return collector.trials()
