@@ -32,7 +32,7 @@ def test_the_score_of_a_recording(tmp_path) -> None:
     network = write_small_network(tmp_path / "network.pt", small_settings())
     soundfile.write(tmp_path / "one.wav", sound(20_000, 1), 16000)
     files = entered("score", network, tmp_path / "one.wav")
-    assert "scoring/hearing.py" in files
+    assert "scoring/pipeline.py" in files
     assert len(files) <= 26, files
 
 

@@ -36,7 +36,7 @@ from asdf.report import (
 )
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
-from asdf.scoring.whose_scores import replaced_network
+from asdf.scoring.network_check import replaced_network
 from asdf.tables.plain_text import as_json
 from asdf.tables.table import Column
 from asdf.tasks.studies.over_seeds import Spread

@@ -15,7 +15,7 @@ from asdf.commands.options import flag, option
 from asdf.errors import UsageError
 from asdf.runs.layout import layout_of_score_file
 from asdf.runs.streams import input_name, show_error
-from asdf.scoring.whose_scores import replaced_network
+from asdf.scoring.network_check import replaced_network
 from asdf.tables.table import differing_parts
 from asdf.text import numbered
 

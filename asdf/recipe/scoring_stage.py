@@ -32,8 +32,8 @@ from asdf.runs.evaluations import ChosenBy, ValidationResult, describe_stale, re
 from asdf.runs.files import write_text
 from asdf.runs.layout import NetworkName
 from asdf.runs.log import LOG
+from asdf.scoring.network_check import replaced_network
 from asdf.scoring.score_list import ScoredList, build_list_scorer, score_with_extras
-from asdf.scoring.whose_scores import replaced_network
 from asdf.tasks.studies.generalisation import generalisation_json, generalisation_text
 from asdf.training.objective import LossOnTrials
 from asdf.training.task import ScoredSet, Tasks, find_tasks

@@ -30,7 +30,7 @@ from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, th
 from asdf.report.task_results import TaskResults, has_sources_alone
 from asdf.runs.evaluations import best_network, describe_stale
 from asdf.runs.layout import Layout, runs_inside
-from asdf.scoring.whose_scores import replaced_network
+from asdf.scoring.network_check import replaced_network
 from asdf.tables.table import labels_of
 from asdf.tasks.studies.configurations import Measured, ReportFinding
 from asdf.tasks.studies.generalisation import Generalisation, measure_generalisation

@@ -29,9 +29,9 @@ from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
 from asdf.scoring.columns import Request, make_columns
 from asdf.scoring.computing import check_process
-from asdf.scoring.hearing import NO_DETECTION, Hearing
 from asdf.scoring.many import ManyRecordings
 from asdf.scoring.network_opening import OpenedNetwork, Options, open_network, restore
+from asdf.scoring.pipeline import NO_DETECTION, Pipeline
 from asdf.scoring.recordings import Recording, as_recording, as_waveform, check_rate
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.speakers import SpeakerScored, conclude_speaker, find_speakers, speaker_recordings
@@ -192,11 +192,11 @@ class Detector:
         self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
         self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
-        self._hearing = self._make_hearing(opened, options)
-        self.speech_check = "off" if self._hearing.find_speech is None else speech_check
+        self._pipeline = self._make_pipeline(opened, options)
+        self.speech_check = "off" if self._pipeline.find_speech is None else speech_check
         self._reference: np.ndarray | None = None
 
-    def _make_hearing(self, opened: OpenedNetwork, options: Options) -> Hearing:
+    def _make_pipeline(self, opened: OpenedNetwork, options: Options) -> Pipeline:
         extras = opened.scorer.extras
         request = Request(
             self.calibration,
@@ -221,7 +221,7 @@ class Detector:
         )
         # Without verdicts nothing depends on speech.
         find_speech = None if self.threshold is None else speech_finder(options.speech_check)
-        return Hearing(self._scorer, self.settings.sad, summary, wanted, find_speech)
+        return Pipeline(self._scorer, self.settings.sad, summary, wanted, find_speech)
 
     @property
     def sample_rate(self) -> int:
@@ -268,7 +268,7 @@ class Detector:
         """Set the reference, (T,) at the network's rate; pickle calls this for a copy."""
         self._reference = waveform
         self._scorer = self._scorer.with_reference(waveform)
-        self._hearing = replace(self._hearing, scorer=self._scorer)
+        self._pipeline = replace(self._pipeline, scorer=self._scorer)
 
     @property
     def takes_references(self) -> bool:
@@ -276,10 +276,10 @@ class Detector:
         return self._scorer.takes_references
 
     @property
-    def hearing(self) -> Hearing:
+    def pipeline(self) -> Pipeline:
         """Scorer of recordings in memory, for callers that form their own batches."""
         check_process(self._process)
-        return self._hearing
+        return self._pipeline
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the network's path and digest, how the detector was made, and its reference."""
@@ -323,7 +323,7 @@ class Detector:
         """
         check_process(self._process)
         window, hop = in_samples(window_s, hop_s, self.window_samples, self.sample_rate)
-        return Stream(self._hearing, check_rate(sample_rate, "a stream"), window, hop)
+        return Stream(self._pipeline, check_rate(sample_rate, "a stream"), window, hop)
 
     def score(
         self,
@@ -354,7 +354,7 @@ class Detector:
                 finite number.
         """
         named = self._take(recording, sample_rate)
-        return _warned(named, self._hearing_for(embedding, frames).score_whole(named))
+        return _warned(named, self._pipeline_for(embedding, frames).score_whole(named))
 
     def score_trial(
         self,
@@ -370,7 +370,7 @@ class Detector:
         which is not searched for parts. Arguments and errors are those of `score`.
         """
         named = self._take(recording, sample_rate)
-        return _warned(named, self._hearing_for(embedding, frames).score_trial(named))
+        return _warned(named, self._pipeline_for(embedding, frames).score_trial(named))
 
     def score_whole(
         self,
@@ -404,7 +404,7 @@ class Detector:
             UsageError, AsdfError: as `score`.
         """
         named = self._take(recording, sample_rate)
-        return as_result(named, self._hearing_for(embedding, frames).score_whole(named))
+        return as_result(named, self._pipeline_for(embedding, frames).score_whole(named))
 
     def score_many(
         self,
@@ -440,12 +440,12 @@ class Detector:
             UsageError: one of them cannot be scored at all; the message names its index and type.
         """
         check_process(self._process)
-        hearing = self._hearing_for(embedding, frames)
+        pipeline = self._pipeline_for(embedding, frames)
         # Refused once, here: later, it would be the failure of each single recording.
-        hearing.check()
+        pipeline.check()
         if is_known is None:
             is_known = set[int]().__contains__
-        many = ManyRecordings(hearing, whole, progress, self._limits, is_known)
+        many = ManyRecordings(pipeline, whole, progress, self._limits, is_known)
         return many.score(recordings)
 
     def score_speakers(
@@ -508,17 +508,17 @@ class Detector:
         count = 0
         if progress:
             count = count_windows(named.measure(NO_DETECTION).recording, window, hop)
-        windows = self._hearing.score_windows(cut, window, self.settings.sad, named, count)
-        return [self._hearing.summary.describe_window(window) for window in windows]
+        windows = self._pipeline.score_windows(cut, window, self.settings.sad, named, count)
+        return [self._pipeline.summary.describe_window(window) for window in windows]
 
-    def _hearing_for(self, embedding: bool, frames: bool) -> Hearing:
+    def _pipeline_for(self, embedding: bool, frames: bool) -> Pipeline:
         requested = {EMBEDDING: embedding, "frames": frames}
         wanted = tuple(key for key, is_requested in requested.items() if is_requested)
-        summary = self._hearing.summary
+        summary = self._pipeline.summary
         # What was asked for is shown, even if the summary would have computed it for itself alone.
         hidden = tuple(key for key in summary.hidden if key not in wanted)
         summary = replace(summary, hidden=hidden)
-        return replace(self._hearing, wanted=(*hidden, *wanted), summary=summary)
+        return replace(self._pipeline, wanted=(*hidden, *wanted), summary=summary)
 
     def _take(self, recording: Any, sample_rate: int | None) -> Recording:
         check_process(self._process)

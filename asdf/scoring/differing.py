@@ -9,12 +9,12 @@ lowest of its channels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from asdf.places import split_part
 from asdf.scoring.columns import UNDECIDED, ScoreColumn
-from asdf.scoring.scored import BONA_FIDE, MIXED, SPOOF, Known, Score, Scored, decide_verdict
+from asdf.scoring.scored import BONA_FIDE, MIXED, SPOOF, Score, Scored, decide_verdict
 
 _ROW_FIELDS = ("score", "verdict", "seconds", "seconds_scored")
 
@@ -115,4 +115,4 @@ def describe_channels(result: Scored, why: str, sides: Sequence[Scored], is_tria
 def as_score(result: Scored) -> Score:
     """Return the result of a recording as a number with further information."""
     assert result.score is not None
-    return Score(result.score, **{each.name: getattr(result, each.name) for each in fields(Known)})
+    return Score(result.score, **result.known())

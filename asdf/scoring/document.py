@@ -94,7 +94,7 @@ def provenance_of(detector: Detector) -> Provenance:
         "engine": detector.engine,
         "device": detector.device.type,
         "max_samples": detector.length.max_samples,
-        "parts": detector.hearing.summary.search is not None,
+        "parts": detector.pipeline.summary.search is not None,
         "speech_check": detector.speech_check,
     }
     return describe(detector.source, options)
@@ -249,7 +249,7 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         name = "a score" if calibration is None else "an LLR"
         decision = f"bona fide from {name} of {threshold:g} on"
     scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
-    columns = [c for c in detector.hearing.summary.columns if c.of_trials or not are_trials]
+    columns = [c for c in detector.pipeline.summary.columns if c.of_trials or not are_trials]
     return Heading(
         scores,
         network,

@@ -17,7 +17,8 @@ from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
 from asdf.networks.attached import Extra
-from asdf.scoring.scorer import Outcomes, Scorer, WaveformScorer
+from asdf.scoring.scorer import Scorer
+from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.trials.how_scored import ScoredLength
 
 # Maximum number of samples in a batch: 64 MiB.

@@ -21,10 +21,10 @@ from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import SpeechLength
 from asdf.data.threads import Threads, threads
 from asdf.errors import AsdfError, UsageError
-from asdf.scoring.hearing import Hearing, Piece
+from asdf.scoring.pipeline import Piece, Pipeline
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
-from asdf.scoring.scorer import Outcome
+from asdf.scoring.waveform_scorer import Outcome
 from asdf.scoring.whole_recording import Cut, Window, as_result
 
 # Decoders release the GIL, so threads work as well as processes and need no copies.
@@ -64,7 +64,7 @@ class ManyRecordings:
     """Recordings in batches of their heard parts.
 
     Attributes:
-        hearing: Rules by which each recording is heard.
+        pipeline: Rules by which each recording is heard.
         whole: Whether recordings that are longer than a trial are scored in windows.
         progress: Whether to show the progress in a long recording.
         limits: Limits on the size of a recording.
@@ -72,7 +72,7 @@ class ManyRecordings:
             portion is measured.
     """
 
-    hearing: Hearing
+    pipeline: Pipeline
     whole: bool
     progress: bool
     limits: Limits
@@ -98,7 +98,7 @@ class ManyRecordings:
     ) -> Iterator[Scored]:
         heard = [future.result() for future in reading]
         pieces = [part for part in heard if isinstance(part, Piece)]
-        outcomes = iter(self.hearing.score(pieces) if pieces else ())
+        outcomes = iter(self.pipeline.score(pieces) if pieces else ())
         for file, part in zip(batch, heard, strict=True):
             # A known file takes its outcome too; otherwise the others would get wrong ones.
             outcome = next(outcomes) if isinstance(part, Piece) else None
@@ -110,20 +110,19 @@ class ManyRecordings:
                 yield _make_failure(file, part)
             else:
                 shown_samples = file.length.speech if self.progress else None
-                whole = self.hearing.score_whole
+                whole = self.pipeline.score_whole
                 yield self._make_result(file, whole, file.recording, shown_samples)
 
     def _describe(self, file: File, piece: Piece, outcome: Outcome) -> Score:
         """Return the score of a file whose beginning was heard as one piece."""
         length = file.length
-        trial = piece.as_trial(length.speech, length.recording)
         searched: list[Window] = []
         if self.whole:
             # Only this file is searched: known results of other files must not change a last digit.
-            searched = self.hearing.search_recording(file.recording, trial.total, piece=piece)
-        score = self.hearing.describe_trial(file.recording, trial, outcome, searched)
-        hearing = self.hearing if self.whole else replace(self.hearing, find_speech=None)
-        return hearing.with_channels(file.recording, score, self.whole)
+            searched = self.pipeline.search_recording(file.recording, length.recording, piece=piece)
+        score = self.pipeline.describe_beginning(file.recording, piece, outcome, length, searched)
+        pipeline = self.pipeline if self.whole else replace(self.pipeline, find_speech=None)
+        return pipeline.with_channels(file.recording, score, self.whole)
 
     def _make_result(self, file: File, make: Callable[..., Score], *arguments: object) -> Scored:
         try:
@@ -146,12 +145,12 @@ class ManyRecordings:
             batches = []
             trials = []
             for file in files:
-                if self.whole and file.length.speech > self.hearing.max_samples:
+                if self.whole and file.length.speech > self.pipeline.max_samples:
                     batches.append([file])
                 elif not file.error:
                     trials.append(file)
             lengths = np.array([file.length.speech for file in trials], np.int64)
-            for batch in self.hearing.scorer.plan_batches(lengths):
+            for batch in self.pipeline.scorer.plan_batches(lengths):
                 batches.append([replace(trials[i], samples=batch.samples) for i in batch.trials])
             wanted = [batch for batch in batches if _has_unknown(batch)]
             # Sorting by length, as for lists, would delay the first result until the end.
@@ -169,7 +168,7 @@ class ManyRecordings:
         return []
 
     def _make_file(self, index: int, value: Any) -> File:
-        audio = self.hearing.audio
+        audio = self.pipeline.audio
         known = self.is_known(index)
         if isinstance(value, Recording):
             return File(replace(value.heard_as(audio), index=index), known=known)
@@ -187,7 +186,7 @@ class ManyRecordings:
         if file.error:
             return file
         try:
-            return replace(file, length=file.recording.measure(self.hearing.sad))
+            return replace(file, length=file.recording.measure(self.pipeline.sad))
         except _FAILURES as error:
             return replace(file, error=_explain(file, error))
 
@@ -196,9 +195,9 @@ class ManyRecordings:
         if file.error or file.samples is None:
             return file.error
         try:
-            speech = file.recording.read_speech(self.hearing.sad, file.samples)
-            find_speech = self.hearing.find_speech if self.whole else None
-            return self.hearing.make_piece(Cut(0, speech), find_speech=find_speech)
+            speech = file.recording.read_speech(self.pipeline.sad, file.samples)
+            find_speech = self.pipeline.find_speech if self.whole else None
+            return self.pipeline.make_piece(Cut(0, speech), find_speech=find_speech)
         except _FAILURES as error:
             return _explain(file, error)
 

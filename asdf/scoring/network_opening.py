@@ -46,7 +46,8 @@ from asdf.scoring.computing import (
     set_threads,
 )
 from asdf.scoring.fused import FusedScorer
-from asdf.scoring.scorer import Scorer, WaveformScorer
+from asdf.scoring.scorer import Scorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import USUAL_AUDIO, Network, Sections
 from asdf.shipped import is_shipped, shipped_detector
 from asdf.text import AnyPath

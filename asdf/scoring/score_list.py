@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from asdf.audio.reading import read_blocks
 from asdf.audio.speech import identity
 from asdf.data.datasets import References, WholeUtterances
 from asdf.data.lengths import sampled_sizes
@@ -32,16 +33,20 @@ from asdf.errors import AsdfError
 from asdf.runs.log import LOG, track
 from asdf.runs.parts import Columns, Parts, join_columns
 from asdf.scoring.computing import ScoringSettings, agree_on_engine, agree_on_precision
-from asdf.scoring.over_time import ListOverTime
+from asdf.scoring.over_time import OverTime, check_whole_time
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
-from asdf.segments import FrameTable
+from asdf.segments import FrameTable, frame_table
+from asdf.settings.sections import SpeechActivity
 from asdf.trials.trial_list import REFERENCE, TrialList
 from asdf.version import VERSION
 
 TRIALS, SCORES, LOSSES = "trials", "scores", "losses"
+_COUNTS, _FRAMES = "counts", "frames"
 Work = Callable[[], dict[str, Any]]
 
 _SHOWN = 5
+# Minimum number of seconds of a file that are read at a time.
+_BLOCK_S = 30
 
 
 def work_of(
@@ -113,7 +118,7 @@ class ListRows:
         self._on_device: list[tuple[np.ndarray, dict[str, Tensor]]] = []
         self._on_host: list[Columns] = []
 
-    def take_up(self, what: str, count: int) -> np.ndarray:
+    def restore(self, what: str, count: int) -> np.ndarray:
         """Restore the rows of earlier runs on the main process; return a mask of their trials.
 
         Args:
@@ -129,7 +134,7 @@ class ListRows:
             self._on_host = [{name: column[first] for name, column in joined.items()}]
         return known
 
-    def leave_out(self, computed: np.ndarray) -> None:
+    def drop(self, computed: np.ndarray) -> None:
         """Drop the rows of trials that are computed again (a mask over all trials)."""
         for columns in self._on_host:
             stays = ~computed[columns[TRIALS]]
@@ -178,6 +183,137 @@ class ListRows:
         fetched = [fetched_columns]
         self._on_host += fetched
         return fetched
+
+
+class ListOverTime:
+    """The frames of an extra for this rank's trials, added batch by batch.
+
+    Args:
+        key: Key of the extra, which has a hop.
+        lengths: Lengths of all trials, in samples.
+        parts: Parts in which frames are saved from time to time; None: frames are not saved.
+
+    Raises:
+        UsageError: the network gives no such extra, or does not hear whole recordings.
+    """
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        key: str,
+        utterances: TrialList,
+        lengths: np.ndarray,
+        sad: SpeechActivity,
+        parts: Parts | None = None,
+    ) -> None:
+        check_whole_time(key, sad)
+        self._over_time = OverTime(scorer, key, scorer.window_samples)
+        self._audio = scorer.audio
+        self._utterances = utterances
+        self._lengths = lengths
+        self._pending: list[tuple[ScoringBatch, Callable[[], Tensor]]] = []
+        self._rows: dict[int, np.ndarray] = {}
+        self._parts = parts
+        self._unsaved: list[int] = []
+        self._known = np.zeros(len(utterances), bool)
+
+    def restore(self, what: str, world: World) -> np.ndarray:
+        """Restore the frames of earlier runs on the main rank; return a mask of these trials.
+
+        The mask includes trials that are longer than the input of the network; their batches need
+        not be computed for the frames.
+        """
+        self._known = world.run_on_main(lambda: self._read(what))
+        done: np.ndarray = self._known | (self._lengths > self._over_time.max_samples)
+        return done
+
+    def _read(self, what: str) -> np.ndarray:
+        known = np.zeros(len(self._utterances), bool)
+        for part in self._parts.read(what) if self._parts is not None else []:
+            rows = np.split(part[_FRAMES], np.cumsum(part[_COUNTS])[:-1])
+            known[part[TRIALS]] = True
+            self._rows.update(zip(part[TRIALS].tolist(), rows, strict=True))
+        return known
+
+    def save(self) -> None:
+        """Save the frames that have reached the host and are not saved yet.
+
+        Raises:
+            AsdfError: they cannot be written.
+        """
+        if self._parts is None:
+            return
+        for trial in self._unsaved:
+            row = self._rows[trial]
+            counts = np.array([len(row)], np.int64)
+            self._parts.add({TRIALS: np.array([trial]), _COUNTS: counts, _FRAMES: row})
+        self._unsaved = []
+        self._parts.save()
+
+    def add(self, batch: ScoringBatch, frames_BF: Tensor) -> None:
+        """Add the frames of a batch, which are still on the device."""
+        self._pending.append((batch, fetch_later(frames_BF)))
+        # A batch later, so that its copy arrives while the device computes the next one.
+        if len(self._pending) > 1:
+            self._take()
+
+    def add_long(self, trials: np.ndarray, stop: StopRequest) -> None:
+        """Add the frames of trials that are longer than the input of the network.
+
+        Raises:
+            AsdfError: a recording cannot be read.
+        """
+        block = max(self._over_time.window, _BLOCK_S * self._audio.sample_rate)
+        for trial in trials.tolist():
+            if stop:
+                return
+            blocks = read_blocks(self._utterances.path(trial), block, self._audio)
+            self._note(trial, self._over_time.of_blocks(blocks).row)
+
+    def long_trials(self) -> np.ndarray:
+        """Return the trials, on all ranks, that are too long for the network and not saved yet."""
+        trials: np.ndarray = np.arange(len(self._lengths))
+        return trials[(self._lengths > self._over_time.max_samples) & ~self._known]
+
+    def local_rows(self) -> dict[int, np.ndarray]:
+        """Return the frames of the trials that were added, (frames,) each."""
+        while self._pending:
+            self._take()
+        if self._parts is not None and (self._parts.saved or self._parts.due):
+            self.save()
+        return self._rows
+
+    def gather(self, world: World) -> FrameTable | None:
+        """Return the frames of all trials, on the main rank; None on the others.
+
+        All ranks call this together.
+        """
+        gathered = world.gather(self.local_rows())
+        if gathered is None:
+            return None
+        rows = {trial: row for part in gathered for trial, row in part.items()}
+        rate = self._audio.sample_rate
+        return frame_table(
+            self._utterances.ids,
+            [rows[trial] for trial in range(len(rows))],
+            self._over_time.hop / rate,
+            np.asarray(self._lengths, np.float64) / rate,
+        )
+
+    def _take(self) -> None:
+        """Store the frames of the oldest batch once they have reached the host."""
+        batch, fetch = self._pending.pop(0)
+        for trial, row in zip(batch.trials.tolist(), fetch().numpy(), strict=True):
+            samples = int(self._lengths[trial])
+            # Longer recordings are scored in windows.
+            if samples <= self._over_time.max_samples:
+                self._note(trial, self._over_time.extra.fit(row, samples))
+
+    def _note(self, trial: int, row: np.ndarray) -> None:
+        self._rows[trial] = row
+        self._unsaved.append(trial)
+        if self._parts is not None and self._parts.due:
+            self.save()
 
 
 def build_list_scorer(
@@ -278,7 +414,7 @@ def score_with_extras(
         parts = open_parts(output, key, work)
         over_time[key] = ListOverTime(scorer, key, utterances, lengths, settings.sad, parts)
     progress = _Progress(ListRows(open_parts(output, "rows", work)), over_time)
-    remaining = progress.take_up(batches, world, what)
+    remaining = progress.restore(batches, world, what)
     # In turn, since batches come from the longest to the shortest: all ranks get both.
     local = remaining[world.rank :: world.size]
     heard = (utterances, settings.sad, settings.audio, scorer.channels)
@@ -302,7 +438,7 @@ def score_with_extras(
             if stop:
                 break
         for timed in over_time.values():
-            timed.add_long(timed.remaining_long_trials(world), stop)
+            timed.add_long(timed.long_trials()[world.rank :: world.size], stop)
         world.stop_together(stop, f"while {what}")
     except BaseException:
         # Once the cause of the error is fixed, the same command resumes from here.
@@ -325,20 +461,20 @@ class _Progress:
     rows: ListRows
     over_time: dict[str, ListOverTime]
 
-    def take_up(self, batches: list[ScoringBatch], world: World, what: str) -> list[ScoringBatch]:
+    def restore(self, batches: list[ScoringBatch], world: World, what: str) -> list[ScoringBatch]:
         """Restore what earlier runs saved, on the main rank; return the remaining batches."""
         count = sum(len(batch.trials) for batch in batches)
-        known = world.run_on_main(lambda: self.rows.take_up(what, count))
+        known = world.run_on_main(lambda: self.rows.restore(what, count))
         for timed in self.over_time.values():
             # A trial is done only if all of its outputs are saved.
-            known &= timed.take_up(what, world)
+            known &= timed.restore(what, world)
         remaining = [batch for batch in batches if not known[batch.trials].all()]
         if not known.any():
             return remaining
         # Last digits depend on the batch, which is therefore computed as a whole.
         for batch in remaining:
             known[batch.trials] = False
-        self.rows.leave_out(~known)
+        self.rows.drop(~known)
         LOG.info("%s resumes: %d of %d trials are scored already", what, known.sum(), count)
         return remaining
 

@@ -7,7 +7,7 @@ the same fields of `Known`, and what columns know of a recording by its key.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,10 @@ class Known:
                     return column.attributes.get(name)
                 return getattr(value, name) if name in column.attributes else value
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def known(self) -> dict[str, Any]:
+        """Return the information by the names of its fields."""
+        return {each.name: getattr(self, each.name) for each in fields(Known)}
 
     @property
     def llr(self) -> float | None:

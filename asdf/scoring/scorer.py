@@ -2,17 +2,14 @@
 
 Invariant: only this module decides how much of a recording counts, which recordings share a batch,
 the arithmetic, and which output of the network is the score. A list and the Detector give the same
-scores for the same network and settings, and `how_scored` states what was really done. Code that
-reads recordings knows of a scorer only what `WaveformScorer` states, of a network or of several.
+scores for the same network and settings, and `how_scored` states what was really done.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -28,7 +25,7 @@ from asdf.distributed.gpus import fetch_later, send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
 from asdf.networks.attached import Extra, extras_of, loss_of
-from asdf.networks.interface import as_outputs, takes_references, waveform_channels
+from asdf.networks.interface import Outputs, as_outputs, takes_references, waveform_channels
 from asdf.networks.split import state_digest
 from asdf.scoring.computing import (
     PACKED,
@@ -38,6 +35,7 @@ from asdf.scoring.computing import (
     new_computing_lock,
     open_engine,
 )
+from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.settings.sections import USUAL_AUDIO, Audio, Network
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
@@ -60,151 +58,6 @@ def check_usual(audio: Audio, what: str) -> None:
             f"hears recordings {audio.describe()}. Choose a network without the settings "
             "audio.sample_rate and audio.channels; scoring works with both."
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The outputs of a network for one piece of a recording.
-
-    Attributes:
-        raw: Score of the network itself, before a calibration.
-        extras: Rows of the extras, by key.
-    """
-
-    raw: float
-    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Outcomes:
-    """The outputs of a network for several pieces, in their order.
-
-    Attributes:
-        scores: Scores of the pieces, (pieces,) float32; float64 for fused networks.
-        extras: Rows of each piece, by key.
-    """
-
-    scores: np.ndarray
-    extras: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[Outcome]:
-        for index, score in enumerate(self.scores.tolist()):
-            yield Outcome(score, {key: rows[index] for key, rows in self.extras.items()})
-
-
-class WaveformScorer(ABC):
-    """Scores waveforms, in batches that it plans itself.
-
-    Attributes:
-        device: Device that the networks run on.
-        precision: Precision of the scores, with the reason for it.
-        engine: Engine of the networks: 'packed' or 'plain'.
-        length: Length of a recording that counts; shorter recordings are repeated, longer ones cut.
-        audio: Rate and channels that the networks hear; lengths count at this rate.
-        channels: Number of channels that the networks take; None: they take (batch, samples).
-        parameters: Number of parameters of all networks.
-        extras: Further outputs besides scores, by key.
-        name: Name of the scorer in messages.
-        absent: End of the message about an extra that is not available, by key.
-        takes_references: Whether it takes a reference beside each recording.
-    """
-
-    device: torch.device
-    precision: ScoringPrecision
-    engine: str
-    length: ScoredLength
-    audio: Audio = USUAL_AUDIO
-    channels: int | None = None
-    parameters: int
-    extras: Mapping[str, Extra]
-    name: str
-    takes_references: bool = False
-    absent: ClassVar[Mapping[str, str]] = {}
-
-    def with_reference(self, waveform: np.ndarray) -> WaveformScorer:
-        """Return a scorer of the same networks that hears a reference (T,) beside each waveform.
-
-        Without a reference, a network that takes one hears zeros; others ignore it.
-        """
-        return self
-
-    @property
-    def window_samples(self) -> int:
-        """The longest window that is heard whole."""
-        assert self.length.max_samples is not None  # settings always have a limit
-        return self.length.max_samples
-
-    def as_heard(self, mono: np.ndarray) -> np.ndarray:
-        """Return a waveform (T,) as the networks hear it, repeated for several channels."""
-        return mono if self.channels is None else np.stack([mono] * self.channels, axis=1)
-
-    @property
-    @abstractmethod
-    def networks(self) -> Sequence[nn.Module]:
-        """The networks, in the order of their fusion."""
-
-    @abstractmethod
-    def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
-        """Score waveforms of equal length so that gradients of the scores reach the samples.
-
-        They are processed as in `score_waveforms`, in float32 with the weights of `networks`.
-
-        Args:
-            waveforms_BT: Waveforms, (batch, samples) float32 on the device.
-
-        Returns:
-            Scores, (batch,) float32.
-
-        Raises:
-            UsageError: the engine is 'packed', or the scores are fused by rank.
-            AsdfError: a batch does not fit into the device's memory, or the network detaches the
-                gradients.
-        """
-
-    @abstractmethod
-    def use_threads(self, threads: int) -> None:
-        """Compute with this number of threads on a CPU."""
-
-    @abstractmethod
-    def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
-        """Cut recordings of `lengths` (samples, after speech activity detection) into batches.
-
-        `samples` of a batch is the maximum number of samples needed of each recording.
-        """
-
-    @abstractmethod
-    def score_waveforms(
-        self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
-    ) -> Outcomes:
-        """Score non-empty waveforms of any lengths: (T,) each, or (T, channels) each.
-
-        Args:
-            wanted: Keys of the extras to compute on request. Extras of frames have a row for each
-                frame of a waveform.
-
-        Raises:
-            AsdfError: a batch does not fit into the device's memory.
-            UsageError: there is no such extra.
-        """
-
-    def require(self, wanted: Collection[str]) -> None:
-        """Raise an error unless all these extras are available.
-
-        Raises:
-            UsageError: an extra is missing; the message names the first one.
-        """
-        for key in wanted:
-            if key not in self.extras:
-                advice = self.absent.get(key, f"gives no {key}: request only scores.")
-                raise UsageError(f"{self.name} {advice}")
-
-    @abstractmethod
-    def scored_samples(self, samples: int) -> int:
-        """Return the number of samples scored of a recording of `samples`; equal within a batch."""
-
-    @abstractmethod
-    def batch_size(self, scored_samples: int) -> int:
-        """Return the number of recordings of this scored length that fill a batch."""
 
 
 def scored_length_of(
@@ -381,25 +234,41 @@ class Scorer(WaveformScorer):
         """
         self.require(wanted)
         with (
-            self._lock,
-            self._computing_threads(),
+            self._computing(waveforms_BT),
             self.precision.computing(),
-            _in_evaluation_mode(self._network),
             self._engine.in_use() if self._engine is not None else nullcontext(),
-            memory_errors_as(partial(self._explain_no_memory, waveforms_BT)),
         ):
             if waveforms_BT.device.type != self.device.type:
                 waveforms_BT = send(waveforms_BT, self.device)
-            inputs = self._reference_inputs(waveforms_BT, references)
-            outputs = as_outputs(self._network(waveforms_BT, **inputs))
-            # Scores are computed and written in float32 in any precision of the network.
-            logits_B2 = outputs.logits_B2.float()
-            scores_B = self._score_of(logits_B2)
+            outputs, logits_B2, scores_B = self._pass(waveforms_BT, references)
             extras = {}
             for key, extra in self.extras.items():
                 if not extra.on_request or key in wanted:
                     extras[key] = extra.of_outputs(outputs)
             return Computed(outputs.embeddings, logits_B2, scores_B, extras)
+
+    @contextmanager
+    def _computing(self, waveforms_BT: Tensor) -> Iterator[None]:
+        """Hold the network in evaluation mode, with this scorer's threads, for the block."""
+        with (
+            self._lock,
+            self._computing_threads(),
+            _in_evaluation_mode(self._network),
+            memory_errors_as(partial(self._explain_no_memory, waveforms_BT)),
+        ):
+            yield
+
+    def _pass(
+        self, waveforms_BT: Tensor, references: Tensor | None = None
+    ) -> tuple[Outputs, Tensor, Tensor]:
+        """Return the network's outputs, and its logits and scores in float32 in any precision."""
+        inputs = self._reference_inputs(waveforms_BT, references)
+        outputs = as_outputs(self._network(waveforms_BT, **inputs))
+        logits_B2 = outputs.logits_B2.float()
+        if self._settings.score == "bona_fide":
+            return outputs, logits_B2, logits_B2[:, 1]
+        # This includes 'llr': such a network subtracts the training priors from its logits.
+        return outputs, logits_B2, logits_B2[:, 1] - logits_B2[:, 0]
 
     def with_reference(self, waveform: np.ndarray) -> Scorer:
         if not self.takes_references:
@@ -411,7 +280,7 @@ class Scorer(WaveformScorer):
         return bound
 
     def _reference_inputs(
-        self, waveforms_BT: Tensor, references: Tensor | None = None
+        self, waveforms_BT: Tensor, references: Tensor | None
     ) -> dict[str, Tensor]:
         """Return the inputs of the network besides waveforms."""
         if not self.takes_references:
@@ -424,12 +293,6 @@ class Scorer(WaveformScorer):
             references = torch.zeros_like(waveforms_BT)
         return {REFERENCES: references.to(self.device)}
 
-    def _score_of(self, logits_B2: Tensor) -> Tensor:
-        if self._settings.score == "bona_fide":
-            return logits_B2[:, 1]
-        # This includes 'llr': such a network subtracts the training priors from its logits.
-        return logits_B2[:, 1] - logits_B2[:, 0]
-
     def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
         if self._engine is not None:
             raise UsageError(
@@ -440,17 +303,9 @@ class Scorer(WaveformScorer):
         repetitions = -(-samples // given)
         # As `repeat_to` does, which is numpy's and carries no gradients.
         heard_BT = torch.cat([waveforms_BT] * repetitions, dim=-1)[..., :samples]
-        with (
-            self._lock,
-            self._computing_threads(),
-            _in_evaluation_mode(self._network),
-            # cuDNN computes no gradients of recurrent layers in evaluation mode.
-            torch.backends.cudnn.flags(enabled=False),
-            memory_errors_as(partial(self._explain_no_memory, heard_BT)),
-        ):
-            inputs = self._reference_inputs(heard_BT)
-            outputs = as_outputs(self._network(heard_BT, **inputs))
-            scores_B = self._score_of(outputs.logits_B2.float())
+        # cuDNN computes no gradients of recurrent layers in evaluation mode.
+        with self._computing(heard_BT), torch.backends.cudnn.flags(enabled=False):
+            _, _, scores_B = self._pass(heard_BT)
         if waveforms_BT.requires_grad and not scores_B.requires_grad:
             raise AsdfError(
                 f"{type(self._network).__name__} stops gradients between the waveform and the "

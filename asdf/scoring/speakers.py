@@ -16,7 +16,7 @@ import numpy as np
 from asdf.audio.speech import Beginning, SpeechLength, cut_to_speech, find_beginning
 from asdf.errors import AsdfError
 from asdf.scoring.columns import ScoreColumn
-from asdf.scoring.hearing import NO_DETECTION
+from asdf.scoring.pipeline import NO_DETECTION
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.segments import MIN_STRETCH_S, Segment, Speaker, read_speakers

@@ -8,7 +8,6 @@ holds one window and what the next one needs, for recordings of any length.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ from asdf.audio.channels import Comparison
 from asdf.audio.reading import StreamResampler
 from asdf.errors import UsageError
 from asdf.scoring.columns import UNDECIDED
-from asdf.scoring.hearing import Hearing
 from asdf.scoring.parts import PartFinder
+from asdf.scoring.pipeline import Pipeline
 from asdf.scoring.recordings import as_chunk
-from asdf.scoring.scored import Known, Score, WindowScore
+from asdf.scoring.scored import Score, WindowScore
 from asdf.scoring.whole_recording import Cut, Tally, Window, WindowCutter
 
 
@@ -39,15 +38,15 @@ class Stream:
     number of streams.
     """
 
-    def __init__(self, hearing: Hearing, rate: int, window: int, hop: int) -> None:
+    def __init__(self, pipeline: Pipeline, rate: int, window: int, hop: int) -> None:
         """Score windows of `window` samples every `hop` samples, at the network's rate."""
-        self._hearing = hearing
-        self._resampler = StreamResampler(rate, hearing.audio.sample_rate)
+        self._pipeline = pipeline
+        self._resampler = StreamResampler(rate, pipeline.audio.sample_rate)
         self._cutter = WindowCutter(window, hop)
         self._window = window
         self._hop = hop
         self._running = _Running()
-        search = hearing.summary.search
+        search = pipeline.summary.search
         self._finder = None if search is None else PartFinder(search.with_windows(window, hop))
         self._channels = Comparison()
         self._finished = False
@@ -65,7 +64,7 @@ class Stream:
         """
         if self._finished:
             raise UsageError("this stream is finished: begin another one with detector.stream.")
-        self._resampler.add(as_chunk(chunk, self._hearing.audio.channels, self._channels))
+        self._resampler.add(as_chunk(chunk, self._pipeline.audio.channels, self._channels))
         scores = []
         # The first window needs all of its samples, each later one only a hop more.
         missing = self._hop if self._resampler.done else self._window
@@ -102,12 +101,11 @@ class Stream:
         parts = None
         if self._finder is not None and self._finder.search.applies(tally.end):
             parts = self._finder.result()
-        score = self._hearing.summary.describe_whole(tally, parts=parts)
+        score = self._pipeline.summary.describe(tally, parts=parts)
         why = self._channels.relation().why
         if not why:
             return score
-        known = {each.name: getattr(score, each.name) for each in fields(Known)}
-        known["verdict"] = UNDECIDED if score.judged else None
+        known = {**score.known(), "verdict": UNDECIDED if score.judged else None}
         remark = f"{why}: give each channel a stream of its own"
         known["remark"] = "; ".join(filter(None, [remark, score.remark]))
         return Score(score, **known)
@@ -116,9 +114,11 @@ class Stream:
         scores = []
         for cut in cuts:
             # Each by itself, so that chunks of any size give the same last digits.
-            for window in self._hearing.score_windows(iter([cut]), self._window, self._hearing.sad):
+            for window in self._pipeline.score_windows(
+                iter([cut]), self._window, self._pipeline.sad
+            ):
                 self._running.add(window)
-                score = self._hearing.summary.describe_window(window)
+                score = self._pipeline.summary.describe_window(window)
                 if self._finder is not None:
                     self._finder.add(score)
                 scores.append(score)

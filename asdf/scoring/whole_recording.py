@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from asdf.audio.recording_sources import SILENCE_DB
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration, are_finite
-from asdf.networks.attached import Extra
 from asdf.scoring.columns import UNDECIDED, Heard, ScoreColumn
 from asdf.scoring.parts import PartColumn, Parts, PartSearch
 from asdf.scoring.recordings import Recording
@@ -31,13 +30,15 @@ from asdf.scoring.scored import (
     BONA_FIDE,
     MIN_SPEECH_S,
     MIN_SPEECH_SHARE,
-    Known,
     Score,
     Scored,
     WindowScore,
     decide_verdict,
 )
-from asdf.scoring.scorer import Outcome
+from asdf.scoring.waveform_scorer import Outcome
+
+if TYPE_CHECKING:
+    from asdf.networks.attached import Extra
 
 # Longer than any recording.
 _MAX_SAMPLES = 2**62
@@ -160,25 +161,6 @@ class Sound(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A recording whose beginning is heard as one trial.
-
-    Attributes:
-        speech: Samples of speech in the whole recording.
-        total: Samples of the recording.
-        silent: Whether the heard part is digital silence.
-        has_speech: Whether the heard part contains speech; True if it was not checked.
-        sound: Power and offset of the heard part.
-    """
-
-    speech: int
-    total: int
-    silent: bool
-    has_speech: bool = True
-    sound: Sound | None = None
-
-
-@dataclass(frozen=True)
 class Window:
     """A scored window.
 
@@ -208,7 +190,7 @@ class Tally:
 
     Attributes:
         raw: Mean of the network's scores of the windows that count.
-        end: Sample at which the last window ends.
+        end: Sample at which the last window ends; samples of speech if only the beginning is heard.
         windows: Number of windows.
         silent: Number of windows of digital silence. These do not count, unless all are silent.
         covered: Samples that lie in a window that counts.
@@ -258,6 +240,15 @@ def tally_windows(windows: Sequence[Window]) -> Tally:
         speech=sum(window.has_speech for window in windows if not window.silent),
         sound=Sound(*np.mean(sounds, axis=0).tolist()) if sounds else None,
     )
+
+
+def tally_beginning(window: Window, speech: int, max_samples: int) -> Tally:
+    """Return the statistics of a recording of which up to `max_samples` are heard as one window.
+
+    Args:
+        speech: Samples of speech in the recording.
+    """
+    return replace(tally_windows([window]), end=speech, covered=min(speech, max_samples))
 
 
 @dataclass(frozen=True)
@@ -376,46 +367,7 @@ class Summary:
             )
         return float(raw) if self.calibration is None else float(self.calibration.llr(raw))
 
-    def describe_trial(
-        self,
-        trial: Trial,
-        outcome: Outcome,
-        over_time: Mapping[str, Any] | None = None,
-        searched: Sequence[Window] = (),
-    ) -> Score:
-        """Return the score of a recording whose beginning was heard.
-
-        Args:
-            over_time: Extras that follow the time of the whole recording, if they are not those of
-                the outcome.
-            searched: Windows that were searched for parts.
-
-        Raises:
-            AsdfError: as `score_of`.
-        """
-        problem = self._explain_no_verdict(trial.speech, trial.silent, trial.has_speech)
-        remarks = []
-        if problem:
-            remarks.append(problem)
-        if trial.speech > self.max_samples:
-            heard = self._to_seconds(self.max_samples)
-            remarks.append(
-                f"only the first {heard} s of {self._to_seconds(trial.speech)} s are scored"
-            )
-        return self.score_of(
-            outcome.raw,
-            outcome.extras,
-            searched,
-            seconds=trial.total / self.sample_rate,
-            seconds_scored=min(trial.speech, self.max_samples) / self.sample_rate,
-            windows=1,
-            **Sound.fields(trial.sound),
-            remark="; ".join(remarks),
-            judged=not problem,
-            extras={**self.describe_extras(outcome.extras, trial.speech), **(over_time or {})},
-        )
-
-    def describe_whole(
+    def describe(
         self,
         tally: Tally,
         total: int | None = None,
@@ -423,7 +375,7 @@ class Summary:
         searched: Sequence[Window] = (),
         parts: Parts | None = None,
     ) -> Score:
-        """Return the score of a recording that was heard in windows, from start to end.
+        """Return the score of a recording that was heard in windows, or as one window.
 
         Args:
             total: Samples of the recording, if the windows cover only its speech.
@@ -435,13 +387,18 @@ class Summary:
             AsdfError: as `score_of`.
         """
         problem = self._explain_no_verdict(tally.end, tally.all_silent, tally.speech > 0)
-        remark = problem
+        remarks = [problem]
         counted = tally.windows
         if not tally.all_silent:
             counted -= tally.silent
         if not problem and counted < tally.windows:
-            remark = (
+            remarks.append(
                 f"{tally.silent} of {tally.windows} windows are digital silence and do not count"
+            )
+        if tally.windows == 1 and tally.covered < tally.end:
+            heard = self._to_seconds(tally.covered)
+            remarks.append(
+                f"only the first {heard} s of {self._to_seconds(tally.end)} s are scored"
             )
         return self.score_of(
             tally.raw,
@@ -454,7 +411,7 @@ class Summary:
             windows=counted,
             lowest=self.describe_window(tally.lowest) if tally.windows > 1 else None,
             **Sound.fields(tally.sound),
-            remark=remark,
+            remark="; ".join(filter(None, remarks)),
             judged=not problem,
             extras={**self.describe_extras(tally.extras, tally.end), **(over_time or {})},
         )
@@ -503,5 +460,4 @@ def as_result(recording: Recording, score: Score) -> Scored:
 
 def name_result(score: Score, name: str, index: int = 0, path: Path | None = None) -> Scored:
     """Return a score as the result of a recording of that name."""
-    known = {field.name: getattr(score, field.name) for field in fields(Known)}
-    return Scored(index, path, float(score), name=name, **known)
+    return Scored(index, path, float(score), name=name, **score.known())

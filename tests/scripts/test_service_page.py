@@ -569,7 +569,7 @@ def test_the_time_left_is_shown(browser, detector, tmp_path):
     with running(detector) as service:
         service.wait_until_ready()
         gate = Gate(detector)
-        service.service.passes._hearing = gate
+        service.service.passes._pipeline = gate
         pages = open_page(browser, service.url)
         page = next(pages)
         choose(page, long)

@@ -17,9 +17,9 @@ from contextlib import suppress
 from asdf.errors import AsdfError
 from asdf.extras.service.counts import Counts
 from asdf.runs.log import LOG
-from asdf.scoring.hearing import Hearing, Pieces
+from asdf.scoring.pipeline import Pieces, Pipeline
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.scoring.scorer import Outcome
+from asdf.scoring.waveform_scorer import Outcome
 
 Result = tuple[Scored, list[WindowScore]]
 
@@ -27,7 +27,7 @@ Result = tuple[Scored, list[WindowScore]]
 class _Waiting:
     """A recording with pieces that have no score yet."""
 
-    def __init__(self, pieces: Pieces, name: str, hearing: Hearing) -> None:
+    def __init__(self, pieces: Pieces, name: str, pipeline: Pipeline) -> None:
         self.pieces = pieces
         self.name = name
         self.since_s = time.monotonic()
@@ -38,7 +38,7 @@ class _Waiting:
         # Grouped by the samples that they are scored from, which are equal in a forward pass.
         self.by_length: dict[int, deque[int]] = {}
         for index, piece in enumerate(self.all_pieces):
-            length = hearing.batch_length(piece)
+            length = pipeline.batch_length(piece)
             self.by_length.setdefault(length, deque()).append(index)
 
     @property
@@ -64,9 +64,9 @@ class SharedPasses:
         is_working: Whether the last forward pass succeeded; False before the first.
     """
 
-    def __init__(self, hearing: Hearing, counts: Counts) -> None:
+    def __init__(self, pipeline: Pipeline, counts: Counts) -> None:
         """Start the thread."""
-        self._hearing = hearing
+        self._pipeline = pipeline
         self._counts = counts
         self._changed = threading.Condition()
         self._queue: list[_Waiting] = []
@@ -85,7 +85,7 @@ class SharedPasses:
         Cancelling its future skips the rest of its pieces. The future raises an AsdfError if the
         network has no score for it.
         """
-        waiting = _Waiting(pieces, name, self._hearing)
+        waiting = _Waiting(pieces, name, self._pipeline)
         with self._changed:
             if self._closed:
                 waiting.future.cancel()
@@ -125,8 +125,8 @@ class SharedPasses:
             self._began_s = time.monotonic()
             try:
                 pieces = [waiting.all_pieces[index] for waiting, index in batch]
-                self._passing = sum(map(self._hearing.batch_length, pieces))
-                outcomes = self._hearing.score(pieces)
+                self._passing = sum(map(self._pipeline.batch_length, pieces))
+                outcomes = self._pipeline.score(pieces)
             # In any case, the requests of this pass get an answer and the next are served.
             except Exception as error:
                 self._fail(batch, error)
@@ -158,7 +158,7 @@ class SharedPasses:
                 return []
             # The oldest determines the length, and the others follow in turns.
             length = next(iter(self._queue[0].by_length))
-            size = self._hearing.scorer.batch_size(length)
+            size = self._pipeline.scorer.batch_size(length)
             batch: list[tuple[_Waiting, int]] = []
             turns = deque(self._queue)
             while turns and len(batch) < size:
@@ -180,7 +180,7 @@ class SharedPasses:
             try:
                 # In the order of the recording; passes may score them in another.
                 outcomes = [waiting.outcomes[index] for index in range(len(waiting.all_pieces))]
-                result = self._hearing.conclude(waiting.pieces, outcomes, name=waiting.name)
+                result = self._pipeline.conclude(waiting.pieces, outcomes, name=waiting.name)
             except AsdfError as error:
                 waiting.future.set_exception(error)
             else:

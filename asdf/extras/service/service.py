@@ -30,7 +30,7 @@ from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload, recor
 from asdf.scoring.detector import Detector
 from asdf.scoring.differing import describe_channels
 from asdf.scoring.document import Documents, recording_digest
-from asdf.scoring.hearing import Pieces
+from asdf.scoring.pipeline import Pieces
 from asdf.scoring.recordings import as_recording, heard_again
 from asdf.scoring.scored import Scored
 from asdf.scoring.speakers import choose_speakers, conclude_speaker, speaker_recordings
@@ -115,12 +115,12 @@ class Service:
         self._changing = threading.Lock()
         self._readers = Threads(limits.readers)
         # A single object, so that all pieces share forward passes.
-        self._hearing = detector.hearing
-        self.passes = SharedPasses(self._hearing, self.counts)
+        self._pipeline = detector.pipeline
+        self.passes = SharedPasses(self._pipeline, self.counts)
         # Noise, as the first recording would be scored.
-        rate = self._hearing.audio.sample_rate
+        rate = self._pipeline.audio.sample_rate
         noise = np.random.default_rng(0).uniform(-0.1, 0.1, _WARM_UP_S * rate).astype(np.float32)
-        self.passes.submit(self._hearing.cut(self._hearing.scorer.as_heard(noise)))
+        self.passes.submit(self._pipeline.cut(self._pipeline.scorer.as_heard(noise)))
 
     @property
     def problem(self) -> str:
@@ -203,7 +203,7 @@ class Service:
         speakers = []
         try:
             decoded = await wait_for(reading, gone, wait)
-            seconds = decoded.pieces.total / self._hearing.audio.sample_rate
+            seconds = decoded.pieces.total / self._pipeline.audio.sample_rate
             wait = replace(wait, until_s=wait.until_s + seconds)
             passing.append(self.passes.submit(decoded.pieces, name))
             result, windows = await wait_for(passing[0], gone, wait)
@@ -246,9 +246,9 @@ class Service:
             AsdfError: the recording or its turns cannot be read.
             Refusal: nobody waits for it any more.
         """
-        hearing = self._hearing
+        pipeline = self._pipeline
         try:
-            recording = recording_of(upload, self.limits, hearing.audio)
+            recording = recording_of(upload, self.limits, pipeline.audio)
             hold = partial(self.enlarge, slot, len(upload.content))
             waveform = decode_upload(recording, wait, hold)
             why, differing = recording.differing()
@@ -257,22 +257,22 @@ class Service:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
         self._check_work(len(waveform), question)
         return _Decoded(
-            hearing.cut(waveform, not question.trial, question.window),
+            pipeline.cut(waveform, not question.trial, question.window),
             outline(waveform, question.points) if question.points else None,
             recording_digest(upload.content),
             self._cut_speakers(waveform, upload, question) if upload.turns else (),
             why,
-            [(name, hearing.cut(samples, not question.trial)) for name, samples in heard],
+            [(name, pipeline.cut(samples, not question.trial)) for name, samples in heard],
         )
 
     def _check_work(self, samples: int, question: Question) -> None:
         """Refuse windows that would take the network too long."""
         if question.window is None:
             return
-        rate = self._hearing.audio.sample_rate
+        rate = self._pipeline.audio.sample_rate
         window, hop = in_samples(*question.window, rate=rate)
         count = count_windows(samples, window, hop)
-        heard = count * self._hearing.scorer.scored_samples(window)
+        heard = count * self._pipeline.scorer.scored_samples(window)
         if heard > self.limits.max_heard_s * rate:
             raise UsageError(
                 f"the network would score {count:,} windows, each as {heard / count / rate:.2f} s: "
@@ -291,13 +291,13 @@ class Service:
         if question.trial:
             raise UsageError("trial applies to whole recordings, not to their speakers.")
         known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
-        audio = self._hearing.audio
+        audio = self._pipeline.audio
         whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
         # The turns of a single recording apply to the upload, whatever its name.
         name = upload.name if len(known) > 1 else None
         speakers: list[tuple[Speaker, Pieces | None]] = []
         for each in speaker_recordings(whole, choose_speakers(known, _RTTM, name)):
-            alone = self._hearing.cut(each.read_whole()) if each.speaker.alone else None
+            alone = self._pipeline.cut(each.read_whole()) if each.speaker.alone else None
             speakers.append((each.speaker, alone))
         return speakers
 

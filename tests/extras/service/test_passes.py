@@ -12,7 +12,7 @@ import asdf
 from asdf.errors import AsdfError
 from asdf.extras.service.counts import Counts
 from asdf.extras.service.passes import SharedPasses
-from asdf.scoring.hearing import Hearing
+from asdf.scoring.pipeline import Pipeline
 from tests.conftest import PATIENCE_S
 from tests.extras.service.conftest import wait_for
 from tests.unit.conftest import sound
@@ -27,20 +27,20 @@ class Gate:
     """
 
     def __init__(self, detector: asdf.Detector) -> None:
-        self._hearing: Hearing = detector.hearing
+        self._pipeline: Pipeline = detector.pipeline
         self._open = threading.Semaphore(0)
         self.passes: list[list[int]] = []
         self.failing = False
 
     def __getattr__(self, name):
-        return getattr(self._hearing, name)
+        return getattr(self._pipeline, name)
 
     def score(self, pieces):
         self.passes.append([piece.start for piece in pieces])
         assert self._open.acquire(timeout=PATIENCE_S)
         if self.failing:
             raise AsdfError("the device is gone")
-        return self._hearing.score(pieces)
+        return self._pipeline.score(pieces)
 
     def let_through(self, count: int = 1) -> None:
         self._open.release(count)
@@ -195,7 +195,7 @@ def test_passes_are_computed_in_one_thread(network_file):
     """In which torch caches what cuDNN has chosen for a shape."""
     detector = asdf.Detector(network_file, device="cpu", engine="plain")
     threads = threads_of(detector._scorer._network)
-    pieces = detector.hearing
+    pieces = detector.pipeline
     passes = SharedPasses(pieces, Counts())
     for length in (5000, 7000, 5000, 6000):
         passes.submit(pieces.cut(waveform(length))).result(PATIENCE_S)

@@ -162,7 +162,7 @@ def test_a_list_of_many_trials_is_not_many_lines_on_standard_error(folder, score
 def test_a_long_recording_is_seen_to_go_on(folder, score, monkeypatch):
     """In a pipe or a job's log too, where there is no bar; standard output holds results alone."""
     monkeypatch.setattr("asdf.runs.log._FIRST_LINES_EVERY_S", 0.0)
-    monkeypatch.setattr("asdf.scoring.hearing._HELD_ON_CPU", 8000)
+    monkeypatch.setattr("asdf.scoring.pipeline._HELD_ON_CPU", 8000)
     soundfile.write(folder / "long.wav", sound(5 * 16000), 16000)
     status, lines, errors = score(folder / "long.wav")
     assert (status, len(lines)) == (0, 1) and lines[0].startswith(str(folder / "long.wav"))

@@ -38,7 +38,7 @@ sys.exit(main(sys.argv[1:]))
 
 def values_come_back(result: Scored, detector: asdf.Detector) -> set[str]:
     """Check that each value of a result survives a journal; return the keys."""
-    columns = (*detector.hearing.summary.columns, SpeakerColumn(), ChannelColumn(None))
+    columns = (*detector.pipeline.summary.columns, SpeakerColumn(), ChannelColumn(None))
     for column in columns:
         if column.key not in result.values:
             continue

@@ -120,11 +120,11 @@ def test_windows_whole_recordings_streams_and_pieces_agree(system, folder):
     stream = detector.stream(16000, 0.5, 0.5)
     heard = [*stream.add(speech), *stream.finish()]
     np.testing.assert_allclose([window.score for window in heard], llrs, rtol=1e-5)
-    pieces = detector.hearing.cut(speech, whole=True)
-    served, _ = detector.hearing.conclude(pieces, detector.hearing.score(pieces.all), "x")
+    pieces = detector.pipeline.cut(speech, whole=True)
+    served, _ = detector.pipeline.conclude(pieces, detector.pipeline.score(pieces.all), "x")
     assert served.score == pytest.approx(whole.score, rel=1e-5)
-    trial = detector.hearing.cut(speech, whole=False)
-    served, _ = detector.hearing.conclude(trial, detector.hearing.score(trial.all), "x")
+    trial = detector.pipeline.cut(speech, whole=False)
+    served, _ = detector.pipeline.conclude(trial, detector.pipeline.score(trial.all), "x")
     assert served.score == pytest.approx(float(detector.score_trial(speech, 16000)), rel=1e-5)
     with pytest.raises(UsageError, match="this network hears the first 8,000 samples"):
         detector.stream(16000, 0.7, 0.5)

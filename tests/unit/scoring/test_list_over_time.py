@@ -15,8 +15,7 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks import build_network
 from asdf.scoring.detector import Detector
-from asdf.scoring.over_time import ListOverTime
-from asdf.scoring.score_list import build_list_scorer, score_list, score_with_extras
+from asdf.scoring.score_list import ListOverTime, build_list_scorer, score_list, score_with_extras
 from asdf.settings.sections import Sections
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
@@ -91,7 +90,7 @@ def test_a_share_of_the_batches_gives_the_same_bits(network, utterances, setting
             computed = scorer.compute(torch.from_numpy(np.stack(waveforms)), ["frames"])
             part.add(batch, computed.extras["frames"])
         part.add_long(part.long_trials()[rank::2], StopRequest())
-        scored = part.local_scores()
+        scored = part.local_rows()
         assert scored
         for trial, scores in scored.items():
             np.testing.assert_array_equal(scores, table.of_trial(trial))

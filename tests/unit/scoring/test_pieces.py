@@ -7,7 +7,7 @@ import pytest
 
 import asdf
 from asdf.errors import AsdfError, UsageError
-from asdf.scoring.scorer import Outcome
+from asdf.scoring.waveform_scorer import Outcome
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 
@@ -25,7 +25,7 @@ def waveform(samples: int) -> np.ndarray:
 
 
 def score_in_pieces(detector, recording, **options):
-    scoring = detector.hearing
+    scoring = detector.pipeline
     pieces = scoring.cut(recording, **options)
     # Backwards, and one at a time: batches are the caller's.
     scores = [scoring.score([piece])[0] for piece in reversed(pieces.all)][::-1]
@@ -59,7 +59,7 @@ def test_whole_recordings_trials_and_windows(tmp_path, mode, samples):
 
 
 def test_pieces_of_one_length_fill_a_batch(tmp_path):
-    scoring = make_detector(tmp_path, "off").hearing
+    scoring = make_detector(tmp_path, "off").pipeline
     pieces = scoring.cut(waveform(20001))
     assert [(piece.start, piece.end) for piece in pieces.scored] == [
         (0, 6000),
@@ -80,12 +80,12 @@ def test_pieces_of_one_length_fill_a_batch(tmp_path):
 
 def test_a_recording_in_memory_is_not_copied(tmp_path):
     recording = waveform(20001)
-    pieces = make_detector(tmp_path, "off").hearing.cut(recording, window=(0.25, 0.1))
+    pieces = make_detector(tmp_path, "off").pipeline.cut(recording, window=(0.25, 0.1))
     assert all(np.shares_memory(piece.waveform, recording) for piece in pieces.all)
 
 
 def test_what_has_no_score_is_refused(tmp_path):
-    scoring = make_detector(tmp_path, "off").hearing
+    scoring = make_detector(tmp_path, "off").pipeline
     pieces = scoring.cut(waveform(5000))
     with pytest.raises(AsdfError, match="not a finite number"):
         scoring.conclude(pieces, [Outcome(float("nan"))], "a name")

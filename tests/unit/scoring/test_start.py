@@ -47,6 +47,14 @@ def test_scoring_does_not_load_the_compiler(tmp_path, name):
     assert done.stdout.splitlines()[-1] == "0 []"
 
 
+def test_recordings_become_results_without_torch() -> None:
+    """All but the engine is numpy: torch is imported with a network."""
+    rooms = ("columns", "scored", "parts", "recordings", "speakers", "pipeline", "many", "stream")
+    imports = "; ".join(f"import asdf.scoring.{room}" for room in rooms)
+    program = f"import sys; {imports}; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize("name", ["SSL_AASIST", "SSL_MHFA"])
 def test_a_network_without_numbers_has_the_shapes_of_a_real_one(name):
     with without_numbers():

@@ -11,7 +11,7 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.scoring.score_list import build_list_scorer, score_list, score_with_extras
-from asdf.scoring.scorer import Outcome
+from asdf.scoring.waveform_scorer import Outcome
 from asdf.scoring.whole_recording import Window, tally_windows
 from asdf.settings.sections import Sections
 from asdf.tasks.tracing.source_scores import SourceColumn, name_sources
@@ -103,9 +103,9 @@ def test_windows_streams_and_the_service_name_them_too(written, tmp_path: Path) 
         stream.add(chunk)
     stream.finish()
     assert stream.score.sources.log_probabilities == pytest.approx(whole.log_probabilities)
-    hearing = detector.hearing
-    pieces = hearing.cut(waveform)
-    served, _ = hearing.conclude(pieces, hearing.score(pieces.all), "an upload")
+    pipeline = detector.pipeline
+    pieces = pipeline.cut(waveform)
+    served, _ = pipeline.conclude(pieces, pipeline.score(pieces.all), "an upload")
     assert served.sources.log_probabilities == pytest.approx(whole.log_probabilities)
     assert served.entry()["source"] == whole.best
 

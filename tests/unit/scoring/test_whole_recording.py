@@ -73,7 +73,7 @@ def test_a_detector_in_a_program_shows_no_progress_unless_requested(
     detector, long, capsys, caplog, monkeypatch
 ):
     monkeypatch.setattr("asdf.runs.log._FIRST_LINES_EVERY_S", 0.0)
-    monkeypatch.setattr("asdf.scoring.hearing._HELD_ON_CPU", MOST)
+    monkeypatch.setattr("asdf.scoring.pipeline._HELD_ON_CPU", MOST)
     caplog.set_level(logging.INFO, "asdf")
     monkeypatch.setattr(logging.getLogger("asdf"), "propagate", True)
     detector.score_whole(long)
@@ -240,7 +240,7 @@ def test_windows_longer_than_what_is_heard_are_refused(detector, long):
 
 def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
     """Twenty blocks of windows: at no time are more than a few of them in memory."""
-    monkeypatch.setattr("asdf.scoring.hearing._HELD_ON_CPU", 2 * MOST)
+    monkeypatch.setattr("asdf.scoring.pipeline._HELD_ON_CPU", 2 * MOST)
     monkeypatch.setattr("asdf.scoring.recordings._BLOCK_S", MOST / 16000)
     soundfile.write(tmp_path / "long.wav", sound(40 * MOST), 16000)
     alive, most = [], 0

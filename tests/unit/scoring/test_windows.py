@@ -215,9 +215,9 @@ def test_every_way_of_scoring_finds_the_same_parts(network, recording):
     ]
     [of_many] = detector.score_many([recording], whole=True)
     samples, rate = soundfile.read(recording, dtype="float32")
-    hearing = detector.hearing
-    pieces = hearing.cut(samples)
-    in_pieces, _ = hearing.conclude(pieces, hearing.score(pieces.all), "x")
+    pipeline = detector.pipeline
+    pieces = pipeline.cut(samples)
+    in_pieces, _ = pipeline.conclude(pieces, pipeline.score(pieces.all), "x")
     stream = detector.stream(rate, 0.5, 0.25)
     stream.add(samples)
     stream.finish()
@@ -255,18 +255,18 @@ def test_a_search_changes_no_score_to_the_last_bit(network, recording):
 def test_windows_of_the_score_are_not_scored_again(network, recording, monkeypatch):
     detector = detector_between(network, recording)
     heard = []
-    score = type(detector.hearing.scorer).score_waveforms
+    score = type(detector.pipeline.scorer).score_waveforms
 
     def count(scorer, waveforms, wanted=()):
         heard.append(len(waveforms))
         return score(scorer, waveforms, wanted)
 
-    monkeypatch.setattr(type(detector.hearing.scorer), "score_waveforms", count)
+    monkeypatch.setattr(type(detector.pipeline.scorer), "score_waveforms", count)
     detector.score_whole(recording)
     # 4 windows of the score; of the 6 half a window apart, these are 4.
     assert heard == [4, 2]
     samples, _ = soundfile.read(recording, dtype="float32")
-    assert len(detector.hearing.cut(samples, window=(0.5, 0.25)).all) == 6
+    assert len(detector.pipeline.cut(samples, window=(0.5, 0.25)).all) == 6
 
 
 def test_digital_silence_is_in_no_part(network, tmp_path):

@@ -66,7 +66,7 @@ from asdf.hub import parse_name
 from asdf.metrics.detection import ASVSPOOF5, with_costs
 from asdf.metrics.llr_maps import AUTO, METHODS
 from asdf.runs.streams import input_name
-from asdf.scoring.whose_scores import check_networks_of
+from asdf.scoring.network_check import check_networks_of
 from asdf.shipped import is_shipped
 
 if TYPE_CHECKING:

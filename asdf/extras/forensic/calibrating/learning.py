@@ -27,8 +27,8 @@ from asdf.metrics.llr_maps import AUTO, LN10, METHODS, log10_llr
 from asdf.runs.log import track
 from asdf.runs.seeds import generator
 from asdf.runs.streams import input_name
+from asdf.scoring.network_check import locate_recordings, open_as_scored
 from asdf.scoring.parts import WindowThreshold
-from asdf.scoring.whose_scores import locate_recordings, open_as_scored
 from asdf.tasks.fusion.gain import calibrated_cllr, make_folds
 from asdf.text import as_typed
 from asdf.trials.how_scored import in_precision
@@ -338,7 +338,7 @@ def find_searched(network: str, named: str, rate: float) -> list[str]:
     labelled = zip(recordings.paths, recordings.labels, strict=True)
     paths = [path for path, label in labelled if label != 0]
     detector = Detector(network, threshold=0.0)
-    search, audio = detector.hearing.summary.search, detector.hearing.audio
+    search, audio = detector.pipeline.summary.search, detector.pipeline.audio
     assert search is not None
     long = []
     for path in paths:
@@ -372,13 +372,13 @@ def learn_windows(
     from asdf.scoring.many import ManyRecordings
 
     detector = Detector(network, threshold=calibration.threshold)
-    hearing = detector.hearing
-    search = hearing.summary.search
+    pipeline = detector.pipeline
+    search = pipeline.summary.search
     # With a threshold it searches for parts.
     assert search is not None
-    summary = replace(hearing.summary, calibration=calibration)
-    hearing = replace(hearing, summary=summary)
-    many = ManyRecordings(hearing, True, False, Limits(), set[int]().__contains__)
+    summary = replace(pipeline.summary, calibration=calibration)
+    pipeline = replace(pipeline, summary=summary)
+    many = ManyRecordings(pipeline, True, False, Limits(), set[int]().__contains__)
     scores = []
     results = many.score(paths)
     for result in track(results, len(paths), "searching", unit="recordings"):

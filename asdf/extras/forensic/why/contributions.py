@@ -19,7 +19,7 @@ from asdf.extras.forensic.why.cells import Cells
 from asdf.extras.forensic.why.explanation import Removal
 from asdf.metrics.score_checks import rank_correlation
 from asdf.runs.seeds import derived_seed, generator
-from asdf.scoring.scorer import WaveformScorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 
 # Samples of passes that are computed together: gradients hold all layers of a network.
 _HELD_SAMPLES = 2**18

@@ -41,7 +41,8 @@ from asdf.scoring.detector import Detector
 from asdf.scoring.network_opening import copy_with
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import BONA_FIDE, SPOOF
-from asdf.scoring.scorer import WaveformScorer, check_usual
+from asdf.scoring.scorer import check_usual
+from asdf.scoring.waveform_scorer import WaveformScorer
 
 # Samples of waveforms in memory together: 64 MiB, few enough for visible progress.
 _HELD_SAMPLES = 2**24
@@ -81,7 +82,7 @@ class Explainer:
     def __init__(self, detector: Detector, options: Options, progress: bool = False) -> None:
         """Prepare the explanation. Raises a UsageError as `explain`."""
         check_options(options)
-        check_usual(detector.hearing.audio, "An explanation of a score")
+        check_usual(detector.pipeline.audio, "An explanation of a score")
         self._detector = detector
         self._options = options
         self._progress = progress
@@ -93,7 +94,7 @@ class Explainer:
         start, waveform_T = self._find_window(named)
         grid = make_grid(len(waveform_T), self._options.stretch_s, self._options.bands_hz)
         cells = make_cells(grid, waveform_T, self._options.filler, self._options.seed)
-        passes = _Passes(self._detector.hearing.scorer, cells, self._progress)
+        passes = _Passes(self._detector.pipeline.scorer, cells, self._progress)
         score, filler_score = passes.score([cells.waveform_T, cells.filler_T], "scoring")
         if not np.isfinite([score, filler_score]).all():
             raise AsdfError(
@@ -126,7 +127,7 @@ class Explainer:
     def _is_clear(self, score: float) -> bool:
         """Return whether the likelihood ratio of a raw score tells; True if it is none."""
         calibration = self._detector.calibration
-        for column in self._detector.hearing.summary.columns:
+        for column in self._detector.pipeline.summary.columns:
             if calibration is not None and isinstance(column, LlrColumn):
                 return column.add(Heard(score, float(calibration.llr(score)))).is_clear
         return True
@@ -140,22 +141,22 @@ class Explainer:
         """A copy of the detector with the network's own weights, in float32."""
         # Gradients need float32, and the network's own weights instead of packed ones.
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
-        for network in copy.hearing.scorer.networks:
+        for network in copy.pipeline.scorer.networks:
             # Only for the samples: a network that detaches their gradients is detected.
             network.requires_grad_(False)
         return copy
 
     def _find_window(self, named: Recording) -> tuple[int, Floats]:
         """Return the first sample of the explained window, and the window as heard."""
-        hearing = self._detector.hearing
+        pipeline = self._detector.pipeline
         start_s = self._options.start_s
         if start_s is None:
-            lowest = hearing.score_whole(named).lowest
+            lowest = pipeline.score_whole(named).lowest
             start_s = lowest.start_s if lowest else 0.0
         start = round(start_s * SAMPLE_RATE)
-        length = hearing.max_samples
-        if needs_whole_recording(hearing.sad) or self._cuts_silence:
-            speech_T = cut_to_speech(named.read_whole(), hearing.sad)
+        length = pipeline.max_samples
+        if needs_whole_recording(pipeline.sad) or self._cuts_silence:
+            speech_T = cut_to_speech(named.read_whole(), pipeline.sad)
             waveform_T = speech_T[start : start + length]
         else:
             waveform_T = _read_part(named.read_in_blocks(length), start, length)
@@ -190,7 +191,7 @@ class Explainer:
     def _map(self, method: str, passes: _Passes, score: float) -> _Contributions:
         """Return contributions of cells, stretches and bands."""
         if method == "gradients":
-            cells_SB = integrate(self._plain.hearing.scorer, passes.cells, self._options.steps)
+            cells_SB = integrate(self._plain.pipeline.scorer, passes.cells, self._options.steps)
             passes.count += self._options.steps
             # Gradients are additive: a stretch is the sum of its cells.
             return method, cells_SB, cells_SB.sum(axis=1), cells_SB.sum(axis=0)
@@ -210,7 +211,7 @@ class Explainer:
             return [None] * len(contributions)
         # A separate copy, because its weights are shuffled.
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
-        scorer = copy.hearing.scorer
+        scorer = copy.pipeline.scorer
         correlations: list[list[float]] = [[] for _ in contributions]
         for seed in range(self._options.shuffles):
             shuffle_weights(scorer.networks, self._options.seed + seed)

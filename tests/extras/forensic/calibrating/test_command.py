@@ -621,7 +621,7 @@ def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
     # Too short to be judged, so without words and their limit; a longer one is judged by the map.
     assert entry["verdict"] is None and "llr_words" not in entry
     assert entry["remark"].startswith("not judged") and "limit" not in entry["remark"]
-    judged = asdf.Detector("cal.pt", "cpu").hearing.summary.score_of(float(read.scores.max()))
+    judged = asdf.Detector("cal.pt", "cpu").pipeline.summary.score_of(float(read.scores.max()))
     assert judged.llr == entry["llr"]
     assert judged.llr_words.endswith("support for bona fide rather than spoof")
     assert "LLR at the limit of what 6 + 6 recordings support" in judged.remark

@@ -157,9 +157,9 @@ def test_scores_are_those_without_it_and_the_embedding_stays_on_request(folder):
     stream.add(samples)
     stream.finish()
     assert stream.score.distance == pytest.approx(asked.distance, rel=1e-3)
-    hearing = detector.hearing
-    pieces = hearing.cut(samples)
-    result, _ = hearing.conclude(pieces, hearing.score(pieces.all), path)
+    pipeline = detector.pipeline
+    pieces = pipeline.cut(samples)
+    result, _ = pipeline.conclude(pieces, pipeline.score(pieces.all), path)
     assert result.distance == pytest.approx(asked.distance, rel=1e-3)
     assert "embedding" not in result.extras
     [many] = detector.score_many([path], whole=True)
@@ -243,7 +243,7 @@ def test_windows_get_a_threshold_of_their_own(capsys, folder):
         again = learn_window_threshold(scores, 0.1, learnt.window, learnt.hop, highest)
         assert learnt.counts == again.counts
         assert min(learnt.counts) >= 3
-        search = detector.hearing.summary.search
+        search = detector.pipeline.summary.search
         assert isinstance(search, PartSearch) and search.threshold == learnt.threshold
         below = sum(value < learnt.threshold - 1e-4 for value in lowest)
         assert below <= 1

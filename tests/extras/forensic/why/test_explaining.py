@@ -129,7 +129,7 @@ def test_maps_that_ignore_the_weights_do_not_change_with_them(listener):
 
 def test_maps_that_follow_the_weights_change_with_them_and_the_network_does_not(listener):
     detector = listener("Learned")
-    network = detector.hearing.scorer.networks[0]
+    network = detector.pipeline.scorer.networks[0]
     before = copy.deepcopy(network.state_dict())
     found = explain(detector, noise(), RATE, options(shuffles=4))
     again = explain(detector, noise(), RATE, options(shuffles=4))

@@ -15,7 +15,7 @@ from asdf.evaluation import write_scores
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration
 from asdf.report import gather
-from asdf.scoring.whose_scores import replaced_network
+from asdf.scoring.network_check import replaced_network
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.scored_files import write_how_scored

@@ -18,24 +18,24 @@ import numpy as np
 from asdf.audio import cut_to_speech
 from asdf.audio.recording_sources import is_silent
 from asdf.audio.sample_rates import resample
-from asdf.audio.speech import needs_whole_recording
+from asdf.audio.speech import SpeechLength, needs_whole_recording
 from asdf.runs.log import track
 from asdf.scoring.differing import as_score, describe_channels
 from asdf.scoring.over_time import OverTime, check_whole_time
 from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import Score, Scored, WindowScore
-from asdf.scoring.scorer import Outcome, WaveformScorer
+from asdf.scoring.waveform_scorer import Outcome, WaveformScorer
 from asdf.scoring.whole_recording import (
     Cut,
     Sound,
     Summary,
-    Trial,
     Window,
     as_result,
     count_windows,
     cut_windows,
     in_samples,
     name_result,
+    tally_beginning,
     tally_windows,
 )
 from asdf.settings.sections import Audio, SpeechActivity
@@ -66,10 +66,6 @@ class Piece:
         """Return the piece with what the network gives for it, without its samples."""
         return Window(self.start, self.end, self.silent, outcome, self.has_speech, self.sound)
 
-    def as_trial(self, speech: int, total: int) -> Trial:
-        """Return the piece as all that is heard of a recording of so many samples."""
-        return Trial(speech, total, self.silent, self.has_speech, self.sound)
-
 
 @dataclass(frozen=True)
 class Pieces:
@@ -99,7 +95,7 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class Hearing:
+class Pipeline:
     """Rules by which recordings are heard.
 
     Attributes:
@@ -149,9 +145,7 @@ class Hearing:
         self.check()
         heard = recording.read_beginning(self.sad, self.summary.max_samples)
         piece = self.make_piece(Cut(0, heard.waveform), find_speech=self.find_speech)
-        length = heard.length
-        trial = piece.as_trial(length.speech, length.recording)
-        score = self.describe_trial(recording, trial, self.score([piece])[0])
+        score = self.describe_beginning(recording, piece, self.score([piece])[0], heard.length)
         return self.with_channels(recording, score, whole=False)
 
     def with_channels(self, recording: Recording, score: Score, whole: bool) -> Score:
@@ -199,12 +193,18 @@ class Hearing:
         waveforms = [piece.waveform for piece in pieces]
         return list(self.scorer.score_waveforms(waveforms, self.wanted))
 
-    def describe_trial(
-        self, recording: Recording, trial: Trial, outcome: Outcome, searched: Sequence[Window] = ()
+    def describe_beginning(
+        self,
+        recording: Recording,
+        piece: Piece,
+        outcome: Outcome,
+        length: SpeechLength,
+        searched: Sequence[Window] = (),
     ) -> Score:
         """Return the score of a recording whose beginning was heard.
 
         Args:
+            length: Samples of speech in the recording, and of the recording.
             searched: Windows that were searched for spoofed parts.
 
         Raises:
@@ -212,9 +212,10 @@ class Hearing:
                 that follow time.
         """
         over_time = None
-        if trial.speech > self.max_samples:
+        if length.speech > self.max_samples:
             over_time = self.score_over_time(recording)
-        return self.summary.describe_trial(trial, outcome, over_time, searched)
+        tally = tally_beginning(piece.scored(outcome), length.speech, self.summary.max_samples)
+        return self.summary.describe(tally, length.recording, over_time, searched)
 
     def score_over_time(self, recording: Recording) -> Mapping[str, Any]:
         """Return, by key, the wanted extras that follow the time of the whole recording."""
@@ -259,7 +260,7 @@ class Hearing:
         shown = shown_samples is not None
         searched = self.search_recording(recording, samples, known, shown=shown)
         over_time = self.score_over_time(recording)
-        score = self.summary.describe_whole(tally, total, over_time, searched)
+        score = self.summary.describe(tally, total, over_time, searched)
         return self.with_channels(recording, score, whole=True)
 
     def search_recording(
@@ -411,10 +412,9 @@ class Hearing:
         searched = [window_of[piece] for piece in pieces.searched]
         summary = self.summary
         if pieces.is_trial:
-            trial = pieces.scored[0].as_trial(pieces.speech, pieces.total)
-            score = summary.describe_trial(trial, scored[0].outcome, searched=searched)
+            tally = tally_beginning(scored[0], pieces.speech, summary.max_samples)
         else:
             tally = tally_windows(scored)
-            score = summary.describe_whole(tally, pieces.total, searched=searched)
+        score = summary.describe(tally, pieces.total, searched=searched)
         over_time = [summary.describe_window(window_of[piece]) for piece in pieces.over_time]
         return name_result(score, name), over_time
