@@ -23,6 +23,7 @@ from asdf.recipe.left_out import evaluated_name
 from asdf.recipe.lists import RunLists
 from asdf.recipe.problems import failures
 from asdf.recipe.run import Run
+from asdf.recipe.run_folders import Folders
 from asdf.recipe.used_sets import (
     UsedSets,
     check_classes,
@@ -64,8 +65,7 @@ def check_requirements(run: Run) -> None:
         _find_classes(settings, folders.recipe)
         _ = run.augmentation
         on_main(partial(try_vocoders, settings, folders.recipe))
-        # Building the network costs less than measuring a corpus in vain.
-        on_main(partial(folders.build_network, run.networks.pinned_settings()))
+        on_main(partial(_check_building, folders, run.networks.pinned_settings()))
     names = sets_in_use(settings)
     if names:
         on_main(partial(check_detector, settings.sad))
@@ -88,8 +88,8 @@ def check_requirements(run: Run) -> None:
         if trains(settings) or recipe.execute_stage(2):
             _record_overlaps(used, lists, settings, folders.layout, run.world)
     if trains(settings):
-        trained = UsedSets(recipe, used).trained()
-        on_main(partial(check_sampler, settings, trained, folders.recipe))
+        trained = UsedSets(recipe, used).trained
+        on_main(lambda: check_sampler(settings, trained(), folders.recipe))
         # Last, since one may tell somebody that the run has begun.
         run.callbacks()
 
@@ -109,6 +109,11 @@ def _find_classes(settings: Sections, folder: Path) -> None:
     find_schedule(settings, folder)
     find_training_step(settings, folder)
     check_metric(settings, folder, tasks.keys)
+
+
+def _check_building(folders: Folders, settings: Sections) -> None:
+    """Build the network once, which costs less than measuring a corpus in vain."""
+    folders.build_network(settings)
 
 
 def _record_overlaps(
