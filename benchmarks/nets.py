@@ -90,7 +90,7 @@ class AsdfSteps:
     @property
     def last_step(self) -> LastStep:
         """State before the last step: fp16's loss scale and skipped steps."""
-        return self._step.last
+        return self._step.update.last
 
     @property
     def network(self) -> nn.Module:

@@ -338,7 +338,7 @@ def _train(
         loss=describe_loss(step.network),
         sources=heads.pop("sources", None),
         heads=heads or None,
-        optimiser_state=optimiser_state(step.optimiser),
+        optimiser_state=optimiser_state(step.update.optimiser),
         step_state=state_of(step.method),
         progress=progress.state(),
     )

@@ -36,7 +36,7 @@ from asdf.text import count_of
 from asdf.training.checkpoints import fill_network, newest_checkpoint, progress_in, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.objective import loss_on_trials
-from asdf.training.schedules import cosine, linear, set_learning_rate
+from asdf.training.schedules import cosine, linear
 from asdf.training.step import Step
 from asdf.training.validating import average_networks
 from asdf.trials.trial_list import TrialList
@@ -190,10 +190,10 @@ def _name_stretch(trainer: Trainer, saved: list[float]) -> None:
     step, progress, settings = trainer.step, trainer.progress, trainer.settings
     # The next step sets the rate again.
     size = len(trainer.plan.order(1))
-    now = set_learning_rate(step.optimiser, step.schedule, settings, progress, size)
+    now = step.update.set_rate(progress, size)
     was = max(saved, default=now)
     rises = now > was and progress.step >= settings.network.warmup_steps
-    if rises and step.schedule.function in (linear, cosine):
+    if rises and step.update.schedule.function in (linear, cosine):
         LOG.info(
             "the schedule %r is stretched to the new length: the rate goes from %.3g back to %.3g",
             settings.network.schedule,

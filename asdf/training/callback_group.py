@@ -236,7 +236,7 @@ class StepObserver:
         self._callbacks = callbacks
         self._outputs: list[tuple[Tensor, Tensor]] | None = None
         needs = callbacks.needs
-        step.measures_gradient = needs.gradient_norm
+        step.update.measures_gradient = needs.gradient_norm
         if needs.outputs:
             if step.settings.computing.cuda_graphs is True:
                 raise UsageError(

@@ -260,8 +260,8 @@ def prepare_passes(
     precision: Precision,
     scaler: torch.amp.GradScaler,
     once: bool = True,
-) -> Passes | GraphedPasses:
-    """Return the passes over a minibatch of this rank, according to `settings.computing`.
+) -> tuple[Passes, GraphedPasses | None]:
+    """Return the passes over a minibatch of this rank, without and with CUDA graphs.
 
     All ranks call this together.
 
@@ -277,16 +277,14 @@ def prepare_passes(
     model = exchange_gradients(model, world)
     passes = Passes(model, precision, scaler, objective)
     wanted = settings.computing.cuda_graphs
-    if not wanted:
-        return passes
-    if world.device.type != "cuda":
-        if wanted is True:
-            LOG.info("CUDA graphs not used: no GPU")
-        return passes
+    if wanted is True and world.device.type != "cuda":
+        LOG.info("CUDA graphs not used: no GPU")
+    if not wanted or world.device.type != "cuda":
+        return passes, None
     once = once and not inputs_in_training(network, settings)
     if not once or (wanted == "auto" and not _suits_graphs(network, settings, world, objective)):
-        return passes
-    return GraphedPasses(passes, whole_minibatch, gives_up=wanted == "auto")
+        return passes, None
+    return passes, GraphedPasses(passes, whole_minibatch, gives_up=wanted == "auto")
 
 
 def _suits_graphs(

@@ -429,18 +429,18 @@ class Saving:
         self._world.broadcast_buffers(step.network)
         # Queued with the tensors, so that one wait is enough for them and the check of the last
         # step.
-        last = self._copies.queue(step.last.numbers())
+        last = self._copies.queue(step.update.last.numbers())
         checkpoint = None
         if self._world.is_main:
             of_method = self._copies.queue(state_of(step.method))
             checkpoint = collect_checkpoint(
                 step.network,
-                step.optimiser,
-                step.scaler,
+                step.update.optimiser,
+                step.update.scaler,
                 progress,
                 step.settings,
                 self._copies,
-                step.average,
+                step.update.average,
             )
             checkpoint.step_state = of_method
         self._copies.wait()

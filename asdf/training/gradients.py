@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,6 +30,10 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.distributed.arithmetic import NO_BFLOAT16, computes_bfloat16
 from asdf.errors import AsdfError
 from asdf.networks.casting import norms_shortened
+from asdf.settings.sections import Sections
+from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from asdf.training.schedules import find_schedule, set_learning_rate
+from asdf.training.training_progress import Progress
 
 # Compute capabilities of NVIDIA GPUs with tensor cores for bf16, and for fp16.
 _BF16_NEEDS = (8, 0)
@@ -181,45 +186,6 @@ def load_unaveraged(network: nn.Module, weights: Mapping[str, Any]) -> None:
         parameters[name].copy_(value)
 
 
-def clip_and_measure(
-    optimiser: torch.optim.Optimizer,
-    scaler: torch.amp.GradScaler,
-    network: nn.Module,
-    limit: float | None,
-) -> Tensor | None:
-    """Clip the gradient to the 2-norm `limit`; None leaves it unchanged.
-
-    Returns:
-        Norm of the gradient before clipping, 0-dimensional, which is NaN or infinite if the
-        gradient is. None with fp16's scaler and no limit, since the scaler examines the gradient
-        itself.
-    """
-    if limit is not None:
-        # The limit applies to the true gradient, without the loss scale.
-        scaler.unscale_(optimiser)
-        return nn.utils.clip_grad_norm_(network.parameters(), limit)
-    if scaler.is_enabled():
-        return None
-    # Unlike a 2-norm, the maximum cannot overflow if every value is finite.
-    return nn.utils.get_total_norm(_gradients(optimiser), math.inf)
-
-
-def gradient_norm(optimiser: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> Tensor:
-    """Return the 2-norm of the gradient without the loss scale; 0-dimensional, on the device."""
-    norm = nn.utils.get_total_norm(_gradients(optimiser))
-    if scaler.is_enabled():
-        # On the device, since reading the scale would make the host wait.
-        norm = norm / scaler.scale(torch.ones_like(norm))
-    return norm
-
-
-def _gradients(optimiser: torch.optim.Optimizer) -> list[Tensor]:
-    """Return the gradients of the parameters; a single zero if there are none."""
-    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    return gradients or [torch.zeros(1, device=parameters[0].device)]
-
-
 class LastStep:
     """The latest step, until its gradient is known to be finite.
 
@@ -300,3 +266,100 @@ class LastStep:
             "learns nothing this way. Set computing.precision='bf16', where the GPU supports it, "
             "or 'fp32'."
         )
+
+
+class WeightUpdate:
+    """The change of the weights by their gradient: optimiser, schedule, loss scale and average.
+
+    Attributes:
+        average: Average of the weights; None without `network.ema_decay`.
+        last: Latest step, until its gradient is known to be finite.
+        measures_gradient: Whether `step` returns the norm of the gradient.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        settings: Sections,
+        precision: Precision,
+        folder: Path | None = None,
+    ) -> None:
+        """Prepare to train `network`, which has all parameters of the loss and of further heads.
+
+        Raises: as `build_optimiser` and `find_schedule`.
+        """
+        self.optimiser = build_optimiser(network, settings, folder)
+        self.schedule = find_schedule(settings, folder)
+        self.scaler = precision.scaler()
+        decay = settings.network.ema_decay
+        self.average = None if decay is None else WeightAverage(network, decay)
+        self.last = LastStep(self.scaler, precision.device)
+        self.measures_gradient = False
+        self._network = network
+        self._settings = settings
+        self._device = precision.device
+
+    def load_state(self, checkpoint: NetworkFile) -> None:
+        """Load the state that a checkpoint holds besides the network's weights.
+
+        Raises:
+            AsdfError: the checkpoint is of another optimiser, or its weights before averaging do
+                not fit.
+        """
+        # A file without an optimiser's state is refused like one of another optimiser.
+        load_optimiser_state(self.optimiser, checkpoint.optimiser_state or {"param_groups": []})
+        # Empty if the run has trained without a loss scale so far.
+        if checkpoint.scaler_state:
+            self.scaler.load_state_dict(checkpoint.scaler_state)
+            self.last = LastStep(self.scaler, self._device)
+        if self.average is not None:
+            self.average.restart()
+        if checkpoint.unaveraged_state is not None:
+            load_unaveraged(self._network, checkpoint.unaveraged_state)
+
+    def trained_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters that get a gradient now."""
+        trained = []
+        for group in self.optimiser.param_groups:
+            trained += [parameter for parameter in group["params"] if parameter.requires_grad]
+        return trained
+
+    def set_rate(self, progress: Progress, size: int) -> float:
+        """Set the learning rate of the next step; arguments and result as `set_learning_rate`."""
+        return set_learning_rate(self.optimiser, self.schedule, self._settings, progress, size)
+
+    def step(self, name: str) -> Tensor | None:
+        """Let the optimiser take the step `name`; return the gradient's norm if it is measured."""
+        measured = None
+        if self.measures_gradient:
+            measured = nn.utils.get_total_norm(self._gradients())
+            if self.scaler.is_enabled():
+                # On the device, since reading the scale would make the host wait.
+                measured = measured / self.scaler.scale(torch.ones_like(measured))
+        limit = self._settings.network.gradient_clip_norm
+        norm = None
+        if limit is not None:
+            # The limit applies to the true gradient, without the loss scale.
+            self.scaler.unscale_(self.optimiser)
+            norm = nn.utils.clip_grad_norm_(self._network.parameters(), limit)
+        elif not self.scaler.is_enabled():
+            # Unlike a 2-norm, the maximum cannot overflow if every value is finite. With fp16, the
+            # scaler examines the gradient itself.
+            norm = nn.utils.get_total_norm(self._gradients(), math.inf)
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        self.last.note(name, norm)
+        return measured
+
+    def _gradients(self) -> list[Tensor]:
+        """Return the gradients of the parameters; a single zero if there are none."""
+        parameters = self.trained_parameters()
+        gradients = [each.grad for each in parameters if each.grad is not None]
+        return gradients or [torch.zeros(1, device=self._device)]
+
+    def finish(self) -> None:
+        """Update the average with the new weights, and remove the gradient."""
+        if self.average is not None:
+            self.average.update()
+        # None rather than zero, since `GraphedPasses` needs each step to begin without gradients.
+        self.optimiser.zero_grad(set_to_none=True)

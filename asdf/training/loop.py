@@ -141,13 +141,15 @@ class Trainer:
         self.step.network.train()
         # Not the labels of the list, since a sampler may repeat or omit utterances.
         turns = self.plan.order(1)
-        self.step.begin_training(self.step.labels[turns])
+        self.step.objective.begin_training(self.step.targets.labels[turns])
         if self.progress.step:
             # An evaluation that an earlier start did not finish uses the loss of its last step.
             begun = self.plan.begin_of_last_step(self.progress.epochs, self.progress.position)
             self.step.objective.begin_step(begun)
         try:
-            self.callbacks.show(Training(self.step.network, self.step.optimiser, self.progress))
+            self.callbacks.show(
+                Training(self.step.network, self.step.update.optimiser, self.progress)
+            )
             self.callbacks.call("on_start", self.progress.step)
             self.profile.begin(self.progress.step)
             self.lines.begin_run(self.progress)

@@ -213,6 +213,12 @@ class Objective:
     has_unlabelled: bool = False
     noted: dict[str, Tensor] = field(default_factory=dict, compare=False)
 
+    def begin_training(self, labels: Tensor) -> None:
+        """Prepare the loss for utterances with these labels, some of which may be missing."""
+        known = labels[labels != UNLABELLED]
+        if len(known):
+            self.loss.begin_training(known)
+
     def begin_step(self, epochs: float) -> None:
         """Prepare the loss and the terms for a step. Args: as in `Loss.begin_step`."""
         self.loss.begin_step(epochs)

@@ -32,7 +32,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 from torchaudio.models.wav2vec2.components import Transformer
 
-from asdf.data.training_plan import Window
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.attached import completed
@@ -221,15 +220,6 @@ class Passes:
     precision: Precision
     scaler: torch.amp.GradScaler
     objective: Objective
-
-    @property
-    def eager(self) -> Passes:
-        """The passes without CUDA graphs, which are these."""
-        return self
-
-    def for_window(self, window: Window) -> Passes:
-        """Return the passes that compute the minibatches of `window`."""
-        return self
 
     def forward(self, clips: Tensor, targets: Targets) -> Tensor:
         """Return the loss of each utterance, (batch,), in float32."""

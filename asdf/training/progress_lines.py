@@ -224,7 +224,7 @@ class ProgressLines:
 
     def _loss_scale(self) -> dict[str, Any]:
         """Return and log fp16's loss scale and the steps that it skipped since the last line."""
-        last = self._step.last
+        last = self._step.update.last
         if last.loss_scale is None:
             return {}
         skipped = last.take_skipped()

@@ -31,15 +31,7 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.captured_passes import prepare_passes
-from asdf.training.gradients import (
-    LastStep,
-    WeightAverage,
-    choose_precision,
-    clip_and_measure,
-    gradient_norm,
-    load_unaveraged,
-)
-from asdf.training.losses import Loss
+from asdf.training.gradients import WeightUpdate, choose_precision
 from asdf.training.losses.loss_building import build_loss
 from asdf.training.objective import (
     Objective,
@@ -49,11 +41,9 @@ from asdf.training.objective import (
     check_needs,
     step_memory_errors_as_messages,
 )
-from asdf.training.optimisers import build_optimiser, load_optimiser_state
 from asdf.training.passes import check_compilable
 from asdf.training.profile import COMMUNICATION, OPTIMISER, StepClock, find_cost
-from asdf.training.schedules import find_schedule, set_learning_rate
-from asdf.training.steps.step_window import StepWindow
+from asdf.training.steps.step_window import StepParts, StepWindow
 from asdf.training.steps.training_step import (
     Plain,
     calling,
@@ -62,10 +52,9 @@ from asdf.training.steps.training_step import (
     find_training_step,
     load_step_state,
 )
-from asdf.training.steps.window_minibatches import StepParts
 from asdf.training.task import find_tasks
 from asdf.training.training_progress import Progress
-from asdf.trials.trial_list import UNLABELLED, TrialList
+from asdf.trials.trial_list import TrialList
 
 _SHOWN = 8
 
@@ -78,8 +67,8 @@ class TakenStep:
         learning_rate: Highest learning rate of the parameter groups.
         flags: Argument `flags` of `Step.take`, summed over the ranks.
         loss: Mean loss over the utterances of the step, of all ranks.
-        gradient_norm: 2-norm before clipping, on the device, if `Step.measures_gradient`; else
-            None.
+        gradient_norm: 2-norm before clipping, on the device, if `Step.update` measures it;
+            else None.
     """
 
     learning_rate: float
@@ -119,6 +108,7 @@ class Step:
         folder: Path | None = None,
         frames: ClipFrames | None = None,
     ) -> None:
+        # What cannot be trained like this.
         check_clip_size(network, settings.network)
         check_compilable(settings.computing, settings.front_end)
         check_one_process(settings.computing, world.size)
@@ -127,35 +117,30 @@ class Step:
         self.utterances = utterances
         self.settings = settings
         self.world = world
-        # Before the optimiser is created, which includes its parameters.
-        self.loss: Loss = build_loss(network, utterances, settings, folder).to(world.device)
+        # What is minimised, which adds parameters to the network.
+        loss = build_loss(network, utterances, settings, folder).to(world.device)
         heads = (network, utterances, frames, settings.recipe.seed)
         terms = find_tasks(settings, folder).build_terms(*heads)
-        has_unlabelled = check_labels(utterances, self.method, self.loss, settings)
-        self.objective = Objective(self.loss, terms, settings.loss.detection_weight, has_unlabelled)
-        check_needs(self.objective.terms, network, from_features)
+        has_unlabelled = check_labels(utterances, self.method, loss, settings)
+        self.objective = Objective(loss, terms, settings.loss.detection_weight, has_unlabelled)
+        check_needs(terms, network, from_features)
         check_inputs(network, utterances, settings, from_features)
         self.targets = TargetSource(
             utterances, self.objective, settings, world.device, frames, network
         )
-        self.labels = self.targets.labels
-        self.begin_training(self.labels)
+        self.objective.begin_training(self.targets.labels)
+        # How the passes are computed, and what they cost.
         self.clock = StepClock(world.device)
         precision = choose_precision(settings.computing.precision, world.device)
         self.precision = precision.with_norms(settings.computing.norms)
-        self.scaler = self.precision.scaler()
-        self._cost = find_cost(network, settings, self.precision)
-        self.optimiser = build_optimiser(network, settings, folder)
-        self.schedule = find_schedule(settings, folder)
-        with calling(self.method, "begin"):
-            self.method.begin(network)
-        decay = settings.network.ema_decay
-        self.average = None if decay is None else WeightAverage(network, decay)
-        self.last = LastStep(self.scaler, world.device)
         self.trained = FromFeatures(network) if from_features else network
-        self.measures_gradient = False
+        self._cost = find_cost(network, settings, self.precision)
         self._parts: StepParts | None = None
         self._front_end_frozen = settings.front_end.frozen
+        # How they change the weights.
+        self.update = WeightUpdate(network, settings, self.precision, folder)
+        with calling(self.method, "begin"):
+            self.method.begin(network)
 
     def load_state(self, checkpoint: NetworkFile) -> None:
         """Load the states of the optimiser and of the loss scale; the network has its weights.
@@ -164,19 +149,9 @@ class Step:
             AsdfError: the checkpoint is of another optimiser, or its weights before averaging do
                 not fit.
         """
-        # A file without an optimiser's state is refused like one of another optimiser.
-        state = checkpoint.optimiser_state or {"param_groups": []}
-        load_optimiser_state(self.optimiser, state)
         # The passes refer to the previous step, which has changed.
         self._parts = None
-        # Empty if the run has trained without a loss scale so far.
-        if checkpoint.scaler_state:
-            self.scaler.load_state_dict(checkpoint.scaler_state)
-            self.last = LastStep(self.scaler, self.world.device)
-        if self.average is not None:
-            self.average.restart()
-        if checkpoint.unaveraged_state is not None:
-            load_unaveraged(self.network, checkpoint.unaveraged_state)
+        self.update.load_state(checkpoint)
         # Only now the network has the weights from which training continues.
         with calling(self.method, "begin"):
             self.method.begin(self.network)
@@ -189,7 +164,8 @@ class Step:
         With `network.ema_decay`, it has the averaged weights. All ranks enter the block together;
         inside it, a rank may compute with the network independently of the others.
         """
-        with self.average.in_use() if self.average is not None else nullcontext():
+        average = self.update.average
+        with average.in_use() if average is not None else nullcontext():
             yield self.network
 
     def utilisation(self, utterances_per_s: float) -> float | None:
@@ -200,12 +176,6 @@ class Step:
         if self._cost is None or self._cost.flops is None:
             return None
         return utterances_per_s * self._cost.flops / (self.world.size * self._cost.peak)
-
-    def begin_training(self, labels: Tensor) -> None:
-        """Prepare the loss for utterances with these labels, some of which may be missing."""
-        known = labels[labels != UNLABELLED]
-        if len(known):
-            self.loss.begin_training(known)
 
     def begin_epoch(self, epochs: int) -> None:
         """Freeze or unfreeze the front end for the epoch after `epochs` whole epochs."""
@@ -241,9 +211,7 @@ class Step:
         device = self.world.device
         memory = partial(step_memory_errors_as_messages, self.settings, number, per_process, device)
         with memory():
-            rate = set_learning_rate(
-                self.optimiser, self.schedule, self.settings, progress, window.epoch_size
-            )
+            rate = self.update.set_rate(progress, window.epoch_size)
             self.objective.begin_step(progress.epochs + progress.position / window.epoch_size)
             passes = self._prepare(window, clips, progress)
             normaliser = passes.normaliser
@@ -253,18 +221,21 @@ class Step:
                 before, terms = others[: losses.of_step_before], others[losses.of_step_before :]
                 # float32 losses cannot overflow a sum in float64, so it is finite if they are.
                 is_broken = not math.isfinite(local_loss)
-                last_failed = not self.last.is_sound(before)
+                last_failed = not self.update.last.is_sound(before)
                 numbers = [local_loss, float(is_broken), float(last_failed), *terms, *flags]
                 loss, broken_ranks, failed_ranks, *summed = self.world.sum(numbers)
             # Checked first: a NaN gradient has broken the weights, which causes NaN in these
             # losses.
             if failed_ranks:
-                raise AsdfError(self.last.complaint())
+                raise AsdfError(self.update.last.complaint())
             if broken_ranks:
                 self._refuse(window, losses.counted, progress)
             with self.clock.part(OPTIMISER):
                 names = [self.utterances.ids[index] for index in window.utterances.tolist()]
-                measured = self._update(f"step {number} ({and_more(names, _SHOWN)})")
+                measured = self.update.step(f"step {number} ({and_more(names, _SHOWN)})")
+                with calling(self.method, "updated"):
+                    self.method.updated(self.network)
+                self.update.finish()
         progress.step = number
         progress.position = window.end
         progress.loss_sum += loss
@@ -272,53 +243,33 @@ class Step:
         progress.note_terms(passes.counts_of(losses.terms), summed[: len(terms)])
         return TakenStep(rate, summed[len(terms) :], loss / normaliser, measured)
 
-    def _update(self, name: str) -> Tensor | None:
-        """Let the optimiser take the step `name`; return the gradient's norm if it is measured."""
-        measured = None
-        if self.measures_gradient:
-            measured = gradient_norm(self.optimiser, self.scaler)
-        limit = self.settings.network.gradient_clip_norm
-        norm = clip_and_measure(self.optimiser, self.scaler, self.network, limit)
-        self.scaler.step(self.optimiser)
-        self.scaler.update()
-        with calling(self.method, "updated"):
-            self.method.updated(self.network)
-        if self.average is not None:
-            self.average.update()
-        self.last.note(name, norm)
-        # None rather than zero, since `GraphedPasses` needs each step to begin without gradients.
-        self.optimiser.zero_grad(set_to_none=True)
-        return measured
-
     def check_last(self, numbers: Sequence[Tensor]) -> None:
         """Check the gradient of the last step, whose result is only available now.
 
         Args:
-            numbers: `self.last.numbers()`, on the host.
+            numbers: `self.update.last.numbers()`, on the host.
 
         Raises:
             AsdfError: it was not finite, so the network must not be saved.
         """
-        is_sound = self.last.is_sound([float(number) for number in numbers])
+        is_sound = self.update.last.is_sound([float(number) for number in numbers])
         if self.world.sum([float(not is_sound)])[0]:
-            raise AsdfError(self.last.complaint())
+            raise AsdfError(self.update.last.complaint())
 
     def _prepare(self, window: Window, clips: Iterator[Batch], progress: Progress) -> StepWindow:
         """Return the window that the training step computes with."""
         if self._parts is None:
             once = isinstance(self.method, Plain)
-            needed = (self.objective, self.precision, self.scaler, once)
-            passes = prepare_passes(self.trained, self.settings, self.world, *needed)
-            groups = self.optimiser.param_groups
-            optimised = [parameter for group in groups for parameter in group["params"]]
+            needed = (self.objective, self.precision, self.update.scaler, once)
+            eager, graphed = prepare_passes(self.trained, self.settings, self.world, *needed)
             self._parts = StepParts(
-                passes=passes,
-                eager=passes.eager,
+                eager=eager,
+                graphed=graphed,
                 network=self.trained,
-                parameters=[parameter for parameter in optimised if parameter.requires_grad],
+                parameters=self.update.trained_parameters(),
                 utterances=self.utterances,
                 targets=self.targets,
-                last=self.last,
+                last=self.update.last,
                 clock=self.clock,
                 world=self.world,
                 seed=self.settings.recipe.seed,

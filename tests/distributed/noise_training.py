@@ -85,9 +85,9 @@ def train_on_noise(
         losses.append(progress.loss_sum)
         progress.epochs = epoch
     world.broadcast_buffers(step.network)
-    parts = (step.network, step.optimiser, step.scaler, progress, settings)
+    parts = (step.network, step.update.optimiser, step.update.scaler, progress, settings)
     if not world.is_main:
         return {"losses": losses}
-    saved = collect_checkpoint(*parts, HostCopies(), step.average)
+    saved = collect_checkpoint(*parts, HostCopies(), step.update.average)
     saved.step_state = state_of(step.method)
     return {**copy.deepcopy(saved.content()), "losses": losses}

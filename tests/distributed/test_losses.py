@@ -106,7 +106,7 @@ def train_in_big_batches(name: str) -> dict[str, Any]:
     """Train one epoch in plain torch: a window is one batch."""
     network = make_network(plain=True)
     step = Step(network, make_list(), settings_of(name), World())
-    loss = step.loss
+    loss = step.objective.loss
     labels = torch.arange(SIZE) % 2
     weights = torch.tensor([0.3, 0.7])[labels]
     clips = make_clips()

@@ -98,7 +98,7 @@ def train(head: str, world: World, epochs: int, start: Any = None) -> dict[str, 
             local = (Batch(clips[share.utterances]) for share in window.shares)
             step.take(window, local, progress, [])
         progress.epochs = epoch
-    parts = (step.network, step.optimiser, step.scaler, progress, step.settings)
+    parts = (step.network, step.update.optimiser, step.update.scaler, progress, step.settings)
     return collect_checkpoint(*parts, HostCopies()).content() if world.is_main else {}
 
 

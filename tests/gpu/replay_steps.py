@@ -52,7 +52,9 @@ def take(step: Step, windows: list[Window]) -> list[list[int]]:
     counted, progress = [], Progress()
     samples = step.settings.network.train_clip_size
     learning: list[int] = []
-    step.optimiser.register_step_pre_hook(lambda *_: learning.append(gradients(step.network)))
+    step.update.optimiser.register_step_pre_hook(
+        lambda *_: learning.append(gradients(step.network))
+    )
     for window in windows:
         sizes = [len(share.utterances) for share in window.shares]
         clips = [Batch(torch.randn(size, samples, device=step.world.device)) for size in sizes]

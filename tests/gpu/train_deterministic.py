@@ -56,8 +56,8 @@ def train(settings: Sections, world: World) -> list[int]:
     laid_out = []
     for window in plan.windows(1):
         step.take(window, iter([Batch(clip)]), progress, [])
-        if isinstance(step._parts.passes.model, DistributedDataParallel):
-            laid_out.append(step._parts.passes.model._get_ddp_logging_data()["has_rebuilt_buckets"])
+        if isinstance(step._parts.eager.model, DistributedDataParallel):
+            laid_out.append(step._parts.eager.model._get_ddp_logging_data()["has_rebuilt_buckets"])
     return laid_out
 
 

@@ -3,8 +3,9 @@
 A custom training step is a class derived from `TrainingStep` (docs/training_steps.md).
 """
 
-from asdf.training.steps.step_window import Direction, OwnLoss, StepWindow
+from asdf.training.steps.direction import Direction
+from asdf.training.steps.joint_passes import Minibatch
+from asdf.training.steps.step_window import OwnLoss, StepWindow
 from asdf.training.steps.training_step import Plain, TrainingStep
-from asdf.training.steps.window_minibatches import Minibatch
 
 __all__ = ["Direction", "Minibatch", "OwnLoss", "Plain", "StepWindow", "TrainingStep"]

@@ -6,8 +6,6 @@ same weights give the same results. The first pass gives the recorded losses. Di
 units of the loss, independent of fp16's loss scale.
 
 Shapes: N utterances of a step, B of a minibatch, T samples.
-
-A vector with a number for each trained weight: a gradient, an update, or the weights.
 """
 
 from __future__ import annotations
@@ -26,100 +24,21 @@ from torch.nn.parallel import DistributedDataParallel
 from asdf.arrays import AnyIntegers
 from asdf.data.batches import Batch
 from asdf.data.training_plan import Window
-from asdf.distributed.gpus import fetch_later
+from asdf.distributed.gpus import fetch_later, send
+from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks.interface import Outputs, as_outputs, further_inputs
 from asdf.networks.output_check import numbers_unchanged
 from asdf.runs.seeds import derived_seed, generator
 from asdf.training.captured_passes import GraphedPasses
+from asdf.training.gradients import LastStep
+from asdf.training.objective import StepWeights, TargetSource
 from asdf.training.passes import Passes, compile_errors_as_usage_errors, exchange_now
-from asdf.training.profile import BACKWARD, FORWARD
-from asdf.training.steps.window_minibatches import (
-    JointPasses,
-    Minibatch,
-    StepParts,
-    WindowMinibatches,
-    prepare_joint_passes,
-)
+from asdf.training.profile import BACKWARD, DATA, FORWARD, StepClock
+from asdf.training.steps.direction import Direction, second_derivative
+from asdf.training.steps.joint_passes import JointPasses, Minibatch
 from asdf.training.training_progress import seed_step
 from asdf.trials.trial_list import TrialList, values_at
-
-Factor = float | Tensor
-
-
-class Direction:
-    """A number for each trained weight.
-
-    It supports addition, subtraction and multiplication like a vector: by a number, by a tensor of
-    one number, or elementwise by another direction. Weights without a number, for example without a
-    gradient, stay without one.
-
-    Args:
-        parameters: Trained parameters of the network.
-        values: Numbers of each parameter, in its shape; None for a parameter without numbers.
-
-    Examples:
-        >>> import torch
-        >>> from torch import nn
-        >>> from asdf.training.steps import Direction
-        >>> weights = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1))]
-        >>> slope = Direction(weights, [torch.tensor([3.0, 0.0]), torch.tensor([-4.0])])
-        >>> slope.norm().item()
-        5.0
-        >>> (2 * slope - slope * slope).dot(slope).item()
-        87.0
-    """
-
-    def __init__(self, parameters: Sequence[nn.Parameter], values: Sequence[Tensor | None]) -> None:
-        self.parameters = parameters
-        self.values = values
-
-    def __add__(self, other: Direction) -> Direction:
-        return self._by_weight(other, torch.add)
-
-    def __sub__(self, other: Direction) -> Direction:
-        return self._by_weight(other, torch.sub)
-
-    def __mul__(self, factor: Factor | Direction) -> Direction:
-        if isinstance(factor, Direction):
-            return self._by_weight(factor, torch.mul)
-        # A 0-dimensional weight would take on the number format of the factor.
-        return self._each(lambda value: (value * factor).to(value.dtype))
-
-    __rmul__ = __mul__
-
-    def __neg__(self) -> Direction:
-        return self._each(torch.neg)
-
-    def abs(self) -> Direction:
-        """Return the absolute values."""
-        return self._each(torch.abs)
-
-    def dot(self, other: Direction) -> Tensor:
-        """Return the inner product with `other`, 0-dimensional, in float64, on the device."""
-        total = torch.zeros((), dtype=torch.float64, device=self.parameters[0].device)
-        for value in (self * other).values:
-            if value is not None:
-                total += value.sum(dtype=torch.float64)
-        return total
-
-    def norm(self) -> Tensor:
-        """Return the 2-norm, 0-dimensional, in float64, on the device."""
-        return self.dot(self).sqrt()
-
-    def _each(self, function: Callable[[Tensor], Tensor]) -> Direction:
-        values = [None if value is None else function(value) for value in self.values]
-        return Direction(self.parameters, values)
-
-    def _by_weight(
-        self, other: Direction, function: Callable[[Tensor, Tensor], Tensor]
-    ) -> Direction:
-        values: list[Tensor | None] = []
-        for mine, others in zip(self.values, other.values, strict=True):
-            has_both = mine is not None and others is not None
-            values.append(function(mine, others) if has_both else None)  # type: ignore[arg-type]
-        return Direction(self.parameters, values)
-
 
 AnyPasses = Passes | GraphedPasses | JointPasses
 OwnLoss = Callable[[Outputs, Minibatch], Tensor]
@@ -144,6 +63,31 @@ class WindowLosses:
     fetch: Callable[[], Tensor]
     of_step_before: int
     terms: Sequence[str]
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """The parts of a step's passes that are the same in each step.
+
+    Attributes:
+        eager: Passes without CUDA graphs.
+        graphed: Passes with them; None if the settings want none.
+        network: Network that is trained, called on minibatches.
+        parameters: Parameters that are trained.
+        compiled: Value of `computing.compile`.
+    """
+
+    eager: Passes
+    graphed: GraphedPasses | None
+    network: nn.Module
+    parameters: Sequence[nn.Parameter]
+    utterances: TrialList
+    targets: TargetSource
+    last: LastStep
+    clock: StepClock
+    world: World
+    seed: int
+    compiled: bool | str
 
 
 class StepWindow:
@@ -174,8 +118,14 @@ class StepWindow:
         self.losses: WindowLosses | None = None
         self._parts = parts
         self._window = window
-        self._read = WindowMinibatches(parts, window, clips, keeps)
-        self._normaliser = self.normaliser
+        self._batches = clips
+        self._keeps = keeps
+        self._kept: list[Minibatch] = []
+        self._is_read = False
+        # Every rank knows the labels of the whole window, so sums need no exchange.
+        self._whole = parts.targets.weights(window.clip_keys())
+        # Of the current pass, which may be over a part of the window.
+        self._normaliser = self._whole.normaliser
         self._term_sums: dict[str, Tensor] = {}
 
     def __len__(self) -> int:
@@ -204,7 +154,7 @@ class StepWindow:
 
     def counts_of(self, terms: Sequence[str]) -> dict[str, float]:
         """Return the denominators of the terms' means."""
-        return {name: self._read.weights.counts[name] for name in terms}
+        return {name: self._whole.counts[name] for name in terms}
 
     def column(self, name: str) -> list[str]:
         """Return a column of the training list for the utterances of all processes.
@@ -237,12 +187,14 @@ class StepWindow:
     @property
     def minibatches(self) -> Sequence[Minibatch]:
         """The minibatches of this process."""
-        return self._read.all()
+        if not self._kept:
+            self._kept = list(self._read())
+        return self._kept
 
     @property
     def normaliser(self) -> float:
         """The denominator of the step's mean."""
-        return self._read.weights.normaliser
+        return self._whole.normaliser
 
     def backward(
         self,
@@ -271,10 +223,10 @@ class StepWindow:
         self._check_free()
         if of is not None or loss is not None:
             self._check_divisible()
-        weights = self._read.weights_of(of)
+        weights = self._weights_of(of)
         self._normaliser = weights.normaliser
-        minibatches = self._read.of_pass(of, clips, weights)
-        passes, minibatches = self._passes(minibatches, partial(self._seed, draw=draw))
+        minibatches = self._of_pass(of, clips, weights)
+        passes, minibatches = self._passes(minibatches, draw)
         # DistributedDataParallel takes the mean over the ranks, but the loss is a sum.
         factor = parts.world.size / (weights.normaliser if loss is None else 1.0)
         noted: list[Tensor] | None = [] if self.losses is None else None
@@ -283,13 +235,13 @@ class StepWindow:
                 is_last = minibatch.number == len(self._window.shares)
                 # After reading, so that draws of a loader do not change those of the network.
                 self._seed(minibatch.number, draw)
-                sends = exchange_now(parts.passes.model, is_last)
+                sends = exchange_now(parts.eager.model, is_last)
                 with sends, compile_errors_as_usage_errors(parts.compiled):
                     with parts.clock.part(FORWARD):
                         losses_B = self._forward(passes, minibatch, loss, noted)
                         if is_last and noted is not None:
                             self._send(noted)
-                        losses_B = self._read.chosen_of(losses_B, minibatch, of)
+                        losses_B = self._chosen_of(losses_B, minibatch, of)
                     with parts.clock.part(BACKWARD):
                         passes.backward(losses_B, factor)
 
@@ -308,7 +260,7 @@ class StepWindow:
         """
         self.backward(of=of, loss=loss, clips=clips, moves_statistics=moves_statistics, draw=draw)
         parts = self._parts
-        is_shared = isinstance(parts.passes.model, DistributedDataParallel)
+        is_shared = isinstance(parts.eager.model, DistributedDataParallel)
         values: list[Tensor | None] = []
         for parameter in parts.parameters:
             value = parameter.grad
@@ -372,14 +324,14 @@ class StepWindow:
         Source: Pearlmutter, "Fast exact multiplication by the Hessian", Neural Computation 1994.
         """
         parts = self._parts
-        weights = self._read.weights_of(of)
+        weights = self._weights_of(of)
         sums = [torch.zeros_like(parameter) for parameter in parts.parameters]
-        for minibatch in self._read.of_pass(of, None, weights):
+        for minibatch in self._of_pass(of, None, weights):
             # Fused attention has no second derivative.
             with numbers_unchanged(parts.network), sdpa_kernel(SDPBackend.MATH):
                 values_B = self._values(minibatch, minibatch.clips, loss, draw, weights.normaliser)
-                values_B = self._read.chosen_of(values_B, minibatch, of)
-                products = _second_derivative(values_B.sum(), direction)
+                values_B = self._chosen_of(values_B, minibatch, of)
+                products = second_derivative(values_B.sum(), direction)
             torch._foreach_add_(sums, products)
         for value in sums:
             parts.world.sum_tensor(value)
@@ -492,21 +444,92 @@ class StepWindow:
         self.losses = WindowLosses(counted, fetch_later(sums), len(before), names)
 
     def _passes(
-        self, minibatches: Iterable[Minibatch], seed: Callable[[int], None]
+        self, minibatches: Iterable[Minibatch], draw: int
     ) -> tuple[AnyPasses, Iterable[Minibatch]]:
         """Return the passes over these minibatches, and what is left of them to be read."""
         parts = self._parts
-        passes = parts.passes.for_window(self._window)
+        if parts.graphed is not None:
+            return parts.graphed.for_window(self._window), minibatches
         if not parts.eager.objective.loss.is_joint:
-            return passes, minibatches
-        assert isinstance(passes, Passes)  # joint losses are not captured
+            return parts.eager, minibatches
         minibatches = list(minibatches)
         targets = parts.targets.of_window(self._window)
+        seed = partial(self._seed, draw=draw)
         with parts.clock.part(FORWARD):
-            joint = prepare_joint_passes(
-                passes, minibatches, self._window, targets, parts.world, seed
-            )
+            joint = JointPasses(parts.eager, minibatches, self._window, targets, parts.world, seed)
         return joint, minibatches
+
+    def _read(self) -> Iterator[Minibatch]:
+        """Read the minibatches of this rank, each on request."""
+        parts = self._parts
+        if self._is_read:
+            raise AsdfError(
+                "with keeps_minibatches = False the minibatches of a step are read only once. "
+                "Remove that line from the class of the training step, which reads them again."
+            )
+        self._is_read = True
+        for number, share in enumerate(self._window.shares, 1):
+            with parts.clock.part(DATA):
+                batch = next(self._batches)
+            # The device computes RawBoost, if it is to, which is not waiting for data.
+            with parts.clock.part(FORWARD) if batch.unboosted else nullcontext():
+                waveforms = batch.boosted()
+            targets = parts.targets.of_share(share, self._whole, batch.further)
+            yield Minibatch(number, share, waveforms, targets)
+
+    def _of_pass(
+        self, of: AnyIntegers | None, clips: Sequence[Tensor] | None, weights: StepWeights
+    ) -> Iterable[Minibatch]:
+        """Return the minibatches with the targets and the clips of a pass.
+
+        Args:
+            of, clips: Selection and clips as in `backward`.
+            weights: Weights of the pass.
+        """
+        if not self._keeps and of is None and clips is None:
+            return self._read()
+        minibatches = list(self.minibatches)
+        for number, minibatch in enumerate(minibatches):
+            if of is not None:
+                read = minibatch.targets
+                targets = self._parts.targets.of_share(minibatch.share, weights)
+                targets = replace(targets, inputs=read.inputs, lengths_B=read.lengths_B)
+                minibatch = replace(minibatch, targets=targets)
+            if clips is not None:
+                minibatch = replace(minibatch, clips=clips[number])
+            minibatches[number] = minibatch
+        return minibatches
+
+    def _weights_of(self, of: AnyIntegers | None) -> StepWeights:
+        """Return the weights of the mean over the utterances that `of` selects; None for all.
+
+        Raises:
+            AsdfError: it selects none, or does not have one value for each.
+        """
+        if of is None:
+            return self._whole
+        chosen = np.flatnonzero(of)
+        size = len(self._window.utterances)
+        if len(of) != size or not len(chosen):
+            raise AsdfError(
+                f"a pass over a part of a step chooses {len(chosen)} utterances by {len(of)} "
+                f"values, but the step has {size} utterances. Choose at least one, with one value "
+                "per utterance."
+            )
+        keys = self._window.clip_keys()
+        return self._parts.targets.weights([keys[index] for index in chosen])
+
+    def _chosen_of(self, values_B: Tensor, minibatch: Minibatch, of: AnyIntegers | None) -> Tensor:
+        """Return the values of the utterances that `of` selects; None for all.
+
+        Args:
+            values_B: Values of the utterances that count.
+        """
+        if of is None:
+            return values_B
+        positions = minibatch.share.positions[: minibatch.counted] - self._window.start
+        rows = np.flatnonzero(np.asarray(of)[positions])
+        return values_B[send(torch.from_numpy(rows), self._parts.world.device)]
 
     def _seed(self, minibatch: int, draw: int = 0) -> None:
         parts = self._parts
@@ -541,19 +564,3 @@ class StepWindow:
 def _counted(values_B: Tensor, minibatch: Minibatch) -> Tensor:
     """Return the values of the utterances that count, without the fillers at the end."""
     return values_B[: minibatch.counted] if len(values_B) > minibatch.counted else values_B
-
-
-def _second_derivative(loss: Tensor, direction: Direction) -> list[Tensor]:
-    """Return the second derivative of `loss` times `direction`, for each parameter."""
-    parameters = list(direction.parameters)
-    slopes = torch.autograd.grad(
-        loss, parameters, create_graph=True, allow_unused=True, materialize_grads=True
-    )
-    along = loss.new_zeros(())
-    for slope, value in zip(slopes, direction.values, strict=True):
-        if value is not None:
-            along = along + (slope * value).sum()
-    if not along.requires_grad:
-        return [torch.zeros_like(parameter) for parameter in parameters]
-    products = torch.autograd.grad(along, parameters, allow_unused=True, materialize_grads=True)
-    return list(products)

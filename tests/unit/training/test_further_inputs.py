@@ -151,7 +151,7 @@ def test_a_loss_and_a_term_get_the_lengths():
     step = Step(network, listed, settings, World())
     # On noise.
     assert Longer.given == [None]
-    step.objective = Objective(step.loss, (OfLengths(),))
+    step.objective = Objective(step.objective.loss, (OfLengths(),))
     step.targets = TargetSource(listed, step.objective, settings, World().device, None, network)
     window = next(iter(TrainingPlan(SIZE, 4, 2).windows(1)))
     taken = step.take(window, batches_of(window), Progress(), [])

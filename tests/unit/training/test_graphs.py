@@ -46,7 +46,7 @@ def test_several_processes_are_refused():
 
 def test_too_little_memory_for_a_capture_is_not_blamed_on_the_network(monkeypatch):
     step = make()
-    eager = Passes(step.network, step.precision, step.scaler, step.objective)
+    eager = Passes(step.network, step.precision, step.update.scaler, step.objective)
     passes = GraphedPasses(eager, 4)
 
     def capture():
@@ -107,7 +107,7 @@ def test_passes_that_cannot_be_captured_are_computed_without(monkeypatch, caplog
     monkeypatch.setattr(captured_passes, "_capturing_stream", lambda device: None)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(passes, "_capture", fail)
-    step._parts = replace(step._parts, passes=passes)
+    step._parts = replace(step._parts, graphed=passes)
     plain_gradients = [take(plain, TrainingPlan(SIZE, 4)) for _ in range(6)][1:]
     with caplog.at_level(logging.INFO):
         gradients = [take(step, TrainingPlan(SIZE, 4)) for _ in range(5)]

@@ -41,10 +41,10 @@ def test_a_gradient_that_is_not_finite_is_named_by_the_next_step(network):
 
 def test_a_network_is_not_saved_before_its_last_step_is_known():
     step, progress = make(), Progress()
-    step.check_last(step.last.numbers())
+    step.check_last(step.update.last.numbers())
     take_until(step, progress, 1)
     with pytest.raises(AsdfError, match=r"the gradient of step 1 \(.* is not a finite number"):
-        step.check_last(step.last.numbers())
+        step.check_last(step.update.last.numbers())
 
 
 def fp16_step(gradient: float, weight: nn.Parameter, scaler, optimiser, last: LastStep) -> bool:

@@ -96,8 +96,10 @@ def test_progress_counts_the_step_its_turns_and_its_loss():
     window = next(plan.windows(1))
     with torch.no_grad():
         logits = step.network(WAVEFORMS[window.utterances])[1]
-    losses = nn.functional.cross_entropy(logits, step.labels[window.utterances], reduction="none")
-    weights = torch.tensor([0.1, 0.9])[step.labels[window.utterances]]
+    losses = nn.functional.cross_entropy(
+        logits, step.targets.labels[window.utterances], reduction="none"
+    )
+    weights = torch.tensor([0.1, 0.9])[step.targets.labels[window.utterances]]
     take(step, plan, progress)
     assert (progress.step, progress.position) == (1, 8)
     assert progress.loss_sum == pytest.approx(float((losses * weights).sum()), rel=1e-5)
@@ -162,14 +164,14 @@ def test_the_loss_scale_goes_on_and_a_run_without_one_can_get_one():
         (torch.amp.GradScaler("cpu", init_scale=8.0), 8.0),
     ):
         step = make()
-        step.scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+        step.update.scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
         checkpoint = NetworkFile(
             state={},
-            optimiser_state=make().optimiser.state_dict(),
+            optimiser_state=make().update.optimiser.state_dict(),
             scaler_state=scale_before.state_dict(),
         )
         step.load_state(checkpoint)
-        assert step.scaler.get_scale() == expected_scale
+        assert step.update.scaler.get_scale() == expected_scale
 
 
 def test_a_checkpoint_without_the_state_of_an_optimiser_is_refused():
@@ -178,7 +180,7 @@ def test_a_checkpoint_without_the_state_of_an_optimiser_is_refused():
     checkpoint = NetworkFile(state=step.network.state_dict())
     with pytest.raises(AsdfError, match=r"another optimiser.*or give this run another paths\.sys"):
         step.load_state(checkpoint)
-    assert not step.optimiser.state_dict()["state"]
+    assert not step.update.optimiser.state_dict()["state"]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def make(detection_weight: float = 1.0, mixup: float = 0.0, **network) -> Step:
     settings = network_settings(**chosen)
     settings.augmentation.mixup_probability = mixup
     step = Step(Net(), UTTERANCES, settings, World())
-    step.objective = Objective(step.loss, (Aiming(),), detection_weight)
+    step.objective = Objective(step.objective.loss, (Aiming(),), detection_weight)
     step.targets = TargetSource(UTTERANCES, step.objective, settings, World().device)
     return step
 
@@ -103,7 +103,7 @@ def test_a_joint_loss_has_terms_as_well() -> None:
     joint, _ = take(make(loss="supervised_contrastive"), window)
     once, _ = take(make(loss="supervised_contrastive"), whole)
     without = make(loss="supervised_contrastive")
-    without.objective = Objective(without.loss)
+    without.objective = Objective(without.objective.loss)
     without.targets = TargetSource(UTTERANCES, without.objective, without.settings, World().device)
     torch.testing.assert_close(joint, once, rtol=1e-5, atol=1e-6)
     by_term = {}

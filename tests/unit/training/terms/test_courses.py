@@ -44,7 +44,7 @@ def batches_of(window):
 
 
 def with_term(step, term):
-    step.objective = Objective(step.loss, (term,))
+    step.objective = Objective(step.objective.loss, (term,))
     step.targets = TargetSource(UTTERANCES, step.objective, step.settings, World().device)
     return step
 
@@ -109,7 +109,7 @@ def test_a_term_sees_the_clips_and_the_features():
     term = Seeing()
     check_needs((term,), network, from_features=False)
     clips = 0.1 * torch.randn(2, 16_000)
-    objective = Objective(make().loss, (term,))
+    objective = Objective(make().objective.loss, (term,))
     outputs = objective.with_clips(network(clips), clips)
     assert outputs.extras["clips"] is clips
     torch.testing.assert_close(outputs.extras["features"], network.front_end(clips))
