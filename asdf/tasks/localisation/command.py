@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import System
@@ -23,9 +22,7 @@ from asdf.segments import Reference, ScoredFrames, read_frame_scores, read_refer
 from asdf.tables.plain_text import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, each, rate, texts
 from asdf.tasks.localisation.located_measures import (
-    Agreement,
     Localisation,
-    LocalisationIntervals,
     LocatedRecording,
     localisation,
     localisation_intervals,
@@ -49,12 +46,21 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
         )
     paths = [system.path for system in systems]
     screen = text_stream([args.json])
-    resolutions = _resolutions(args.resolution)
-    thresholds = _thresholds(args.threshold, resolutions)
+    expected = "seconds separated by commas, such as 0.02,0.16"
+    resolutions = _numbers("resolution", args.resolution, 0, expected)
+    expected = "numbers separated by commas, such as 0.5,-0.1"
+    thresholds = _numbers("threshold", args.threshold, -math.inf, expected)
+    if len(thresholds) not in (0, 1, len(resolutions)):
+        raise UsageError(
+            f"--threshold {args.threshold}: {len(thresholds)} thresholds for {len(resolutions)} "
+            "frame lengths. Give one threshold, or one per value of --resolution, in the same "
+            "order."
+        )
     frames = read_frame_scores(paths[0], args.hop)
     reference = read_reference(paths[1])
     recordings, speakers = _locate(frames, reference, paths, args.ignore_others)
-    result = localisation(recordings, resolutions, thresholds)
+    threshold = thresholds[0] if len(thresholds) == 1 else thresholds or None
+    result = localisation(recordings, resolutions, threshold)
     intervals = None
     if args.replicates:
         with replicates_bar(f"intervals of {systems[0].name}") as progress:
@@ -65,53 +71,34 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
                 replicates=args.replicates,
                 progress=progress,
             )
-    entry = as_json(_entry(result, intervals), indent=1)
-    write_outputs([(args.json, lambda path: write_text(path, entry))])
+    entry = asdict(result)
+    agreements = [(entry, result), *zip(entry["points"], result.points, strict=True)]
+    for record, measured in agreements:
+        for rate_name in ("precision", "recall", "f1", "iou"):
+            record["agreement"][rate_name] = getattr(measured.agreement, rate_name)
+    if intervals is not None:
+        entry["intervals"] = asdict(intervals)
+    write_outputs([(args.json, lambda path: write_text(path, as_json(entry, indent=1)))])
     lines = _describe(input_name(paths[0]), result, is_own=args.threshold is None)
     if intervals is not None:
-        lines.append(_describe_intervals(intervals, "speakers" if speakers else "recordings"))
+        known = (("range EER", intervals.range_eer, 100), ("F1", intervals.f1, 1))
+        parts = []
+        for name, interval, factor in (*known, ("IoU", intervals.iou, 1)):
+            parts.append(f"{name} {factor * interval.low:.4g} .. {factor * interval.high:.4g}")
+        drawn = "speakers" if speakers else "recordings"
+        lines.append(f"95 % over {intervals.groups} {drawn}: {', '.join(parts)}")
     show("\n".join(lines), screen)
 
 
-def _describe_intervals(intervals: LocalisationIntervals, drawn: str) -> str:
-    parts = []
-    for name, key, factor in (("range EER", "range_eer", 100), ("F1", "f1", 1), ("IoU", "iou", 1)):
-        interval = getattr(intervals, key)
-        parts.append(f"{name} {factor * interval.low:.4g} .. {factor * interval.high:.4g}")
-    return f"95 % over {intervals.groups} {drawn}: {', '.join(parts)}"
-
-
-def _numbers(text: str) -> list[float]:
-    """Return numbers separated by commas; [NaN], which is refused, if one is not a number."""
+def _numbers(option: str, text: str | None, above: float, expected: str) -> list[float]:
+    """Return the numbers of an option, separated by commas; none without the option."""
     try:
-        return [read_number(word) for word in text.split(",")]
+        numbers = [read_number(word) for word in text.split(",")] if text is not None else []
     except ValueError:
-        return [math.nan]
-
-
-def _resolutions(text: str | None) -> list[float]:
-    resolutions = [] if text is None else _numbers(text)
-    if not all(0 < resolution < float("inf") for resolution in resolutions):
-        raise UsageError(
-            f"--resolution {text}: expected seconds separated by commas, such as 0.02,0.16."
-        )
-    return resolutions
-
-
-def _thresholds(text: str | None, resolutions: list[float]) -> float | list[float] | None:
-    if text is None:
-        return None
-    thresholds = _numbers(text)
-    if not all(map(math.isfinite, thresholds)):
-        raise UsageError(
-            f"--threshold {text}: expected numbers separated by commas, such as 0.5,-0.1."
-        )
-    if len(thresholds) not in (1, len(resolutions)):
-        raise UsageError(
-            f"--threshold {text}: {len(thresholds)} thresholds for {len(resolutions)} frame "
-            "lengths. Give one threshold, or one per value of --resolution, in the same order."
-        )
-    return thresholds if len(thresholds) > 1 else thresholds[0]
+        numbers = [math.nan]
+    if not all(above < number < math.inf for number in numbers):
+        raise UsageError(f"--{option} {text}: expected {expected}.")
+    return numbers
 
 
 def _locate(
@@ -153,22 +140,6 @@ def _locate(
                 )
             show_error(f"ignored: {what}")
     return recordings, speakers if all(speakers) else None
-
-
-def _entry(result: Localisation, intervals: LocalisationIntervals | None) -> dict[str, Any]:
-    """Return the result for JSON, with the metrics derived from agreements."""
-    entry = asdict(result)
-    if intervals is not None:
-        entry["intervals"] = asdict(intervals)
-    entry["agreement"] = _agreement_entry(result.agreement)
-    for point, point_entry in zip(result.points, entry["points"], strict=True):
-        point_entry["agreement"] = _agreement_entry(point.agreement)
-    return entry
-
-
-def _agreement_entry(agreement: Agreement) -> dict[str, float]:
-    names = ("precision", "recall", "f1", "iou")
-    return {**asdict(agreement), **{name: getattr(agreement, name) for name in names}}
 
 
 def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:

@@ -33,6 +33,7 @@ from asdf.tables.table import Column, Columns, Table, Value, each, rate, texts
 _MAX_TIMES = 100_000
 """Maximum number of score frames in one frame of a coarser resolution."""
 
+_TINY = np.finfo(np.float64).tiny
 _MAX_GAP_S = 1e-6
 """Tolerance of the length of a frame, in seconds."""
 
@@ -68,7 +69,7 @@ class RangeEer:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of marked and spoofed parts, in frames or in seconds.
+    """Agreement of marked and spoofed parts, in frames or in seconds; or of replicates, as arrays.
 
     Attributes:
         hits: Amount that is spoofed and marked.
@@ -76,27 +77,27 @@ class Agreement:
         misses: Amount that is spoofed, but not marked.
     """
 
-    hits: float
-    false_alarms: float
-    misses: float
+    hits: Any
+    false_alarms: Any
+    misses: Any
 
     @property
-    def precision(self) -> float:
+    def precision(self) -> Any:
         """Proportion of the marked parts that is spoofed; 0 if nothing is marked."""
         return _share(self.hits, self.hits + self.false_alarms)
 
     @property
-    def recall(self) -> float:
+    def recall(self) -> Any:
         """Proportion of the spoofed parts that is marked."""
         return _share(self.hits, self.hits + self.misses)
 
     @property
-    def f1(self) -> float:
+    def f1(self) -> Any:
         """The harmonic mean of precision and recall."""
         return _share(2 * self.hits, 2 * self.hits + self.false_alarms + self.misses)
 
     @property
-    def iou(self) -> float:
+    def iou(self) -> Any:
         """Intersection over union of marked and spoofed parts."""
         return _share(self.hits, self.hits + self.false_alarms + self.misses)
 
@@ -256,27 +257,9 @@ def range_eer(stretches: Stretches) -> RangeEer:
     for name, chosen in (("bona fide", is_bona_fide), ("spoofed", ~is_bona_fide)):
         # Only for its errors: a class without time, or a score that is not finite.
         as_scores(name, stretches.scores[chosen])
-    order = np.argsort(stretches.scores, kind="stable")
-    scores = stretches.scores[order]
-    seconds = stretches.seconds[order]
-    bona_fide_s = np.where(is_bona_fide[order], seconds, 0.0)
-    spoof_s = np.where(is_bona_fide[order], 0.0, seconds)
-    # Equal scores are rejected together, so only the last of them is an operating point.
-    last = np.append(scores[1:] != scores[:-1], True)
-    missed = np.cumsum(bona_fide_s)[last] / bona_fide_s.sum()
-    accepted = 1 - np.cumsum(spoof_s)[last] / spoof_s.sum()
-    missed = np.concatenate([[0.0], missed])
-    accepted = np.concatenate([[1.0], accepted])
-    # 0.001 below the lowest score, as in `DetCurve`.
-    thresholds = np.concatenate([[scores[0] - 0.001], scores[last]])
-    best = int(np.argmin(np.abs(missed - accepted)))
-    rate = (missed[best] + accepted[best]) / 2
-    return RangeEer(float(rate), float(thresholds[best]))
-
-
-def agreement_of(stretches: Stretches, threshold: float) -> Agreement:
-    """Return the agreement of marked and spoofed stretches, in seconds."""
-    return _agreement(stretches.scores, stretches.is_bona_fide, stretches.seconds, threshold)
+    found = _SortedStretches(stretches, np.zeros(len(is_bona_fide), np.intp)).eer(np.ones(1, int))
+    assert found is not None
+    return found
 
 
 def _point_result(
@@ -289,7 +272,9 @@ def _point_result(
     eer, eer_threshold = DetCurve.of(pooled[is_bona_fide], pooled[~is_bona_fide]).eer()
     if threshold is None:
         threshold = _just_above(eer_threshold)
-    agreement = _agreement(pooled, is_bona_fide, np.ones(len(pooled)), threshold)
+    # Each frame counts once, so its "seconds" are 1.
+    frames_alone = Stretches(pooled, is_bona_fide, np.ones(len(pooled)), np.arange(len(pooled)))
+    agreement = agreement_of(frames_alone, threshold)
     sizes = (int(is_bona_fide.sum()), int((~is_bona_fide).sum()))
     return PointResult(hop_s, eer, eer_threshold, *sizes, threshold, agreement)
 
@@ -322,19 +307,22 @@ def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, Label
     return scores[:count], labels[:count]
 
 
-def _agreement(scores: Floats, is_bona_fide: Flags, weights: Floats, threshold: float) -> Agreement:
-    kinds = _kinds(scores, is_bona_fide, threshold)
-    return Agreement(*(float(weights[chosen].sum()) for chosen in kinds))
+def agreement_of(stretches: Stretches, threshold: float) -> Agreement:
+    """Return the agreement of marked and spoofed stretches, in seconds."""
+    kinds = _kinds(stretches, threshold)
+    return Agreement(*(float(stretches.seconds[chosen].sum()) for chosen in kinds))
 
 
-def _kinds(scores: Floats, is_bona_fide: Flags, threshold: float) -> tuple[Flags, Flags, Flags]:
-    """Return which scores are hits, false alarms and misses."""
-    is_marked = scores < threshold
+def _kinds(stretches: Stretches, threshold: float) -> tuple[Flags, Flags, Flags]:
+    """Return which stretches are hits, false alarms and misses."""
+    is_bona_fide = stretches.is_bona_fide
+    is_marked = stretches.scores < threshold
     return is_marked & ~is_bona_fide, is_marked & is_bona_fide, ~is_marked & ~is_bona_fide
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+def _share(part: Any, whole: Any) -> Any:
+    """Return a proportion; 0 of nothing."""
+    return part / np.maximum(whole, _TINY)
 
 
 @dataclass(frozen=True)
@@ -378,7 +366,7 @@ def localisation_intervals(
     count = int(group_of.max()) + 1
     curve = _SortedStretches(stretches, group_of)
     # Seconds of hits, false alarms and misses of each group, (groups, 3).
-    kinds = _kinds(stretches.scores, stretches.is_bona_fide, threshold)
+    kinds = _kinds(stretches, threshold)
     sums = [np.bincount(group_of, weights=stretches.seconds * chosen) for chosen in kinds]
     hits = np.stack(sums, axis=1)
     rng = np.random.default_rng(seed)
@@ -386,9 +374,9 @@ def localisation_intervals(
     agreements = []
     for done in range(1, replicates + 1):
         times = rng.multinomial(count, np.full(count, 1 / count))
-        rate = curve.eer(times)
-        if rate is not None:
-            rates.append(rate)
+        found = curve.eer(times)
+        if found is not None:
+            rates.append(found.rate)
             agreements.append(times @ hits)  # (3,)
         if progress is not None:
             progress(done, replicates)
@@ -400,12 +388,12 @@ def localisation_intervals(
         )
     # Recordings are groups too, since stretches of one recording are dependent.
     interval = partial(rate_interval, trials=count, groups=count)
+    drawn = Agreement(*np.array(agreements).T)
     whole = agreement_of(stretches, threshold)
-    hit, false, missed = np.array(agreements).T
     return LocalisationIntervals(
         range_eer=interval(range_eer(stretches).rate, np.array(rates)),
-        f1=interval(whole.f1, _shares(2 * hit, 2 * hit + false + missed)),
-        iou=interval(whole.iou, _shares(hit, hit + false + missed)),
+        f1=interval(whole.f1, drawn.f1),
+        iou=interval(whole.iou, drawn.iou),
         groups=count,
     )
 
@@ -418,13 +406,15 @@ class _SortedStretches:
         scores = stretches.scores[order]
         is_bona_fide = stretches.is_bona_fide[order]
         seconds = stretches.seconds[order]
-        # Equal scores are rejected together, as in `range_eer`.
+        # Equal scores are rejected together, so only the last of them is an operating point.
         self._last = np.append(scores[1:] != scores[:-1], True)
+        # 0.001 below the lowest score, as in `DetCurve`.
+        self._thresholds = np.append(scores[0] - 0.001, scores[self._last])
         self._group = group_of[order]
         self._bona_fide_s = np.where(is_bona_fide, seconds, 0.0)
         self._spoof_s = np.where(is_bona_fide, 0.0, seconds)
 
-    def eer(self, times: AnyIntegers) -> float | None:
+    def eer(self, times: AnyIntegers) -> RangeEer | None:
         """Return the EER with the given count of each group; None if a class is missing."""
         weights = times[self._group]  # (stretches,)
         missed = np.cumsum(weights * self._bona_fide_s)
@@ -435,11 +425,7 @@ class _SortedStretches:
         frr = np.append(0.0, missed[self._last] / missed[-1])
         far = np.append(1.0, 1 - rejected[self._last] / rejected[-1])
         best = int(np.argmin(np.abs(frr - far)))
-        return float((frr[best] + far[best]) / 2)
-
-
-def _shares(part: Floats, whole: Floats) -> Floats:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+        return RangeEer(float((frr[best] + far[best]) / 2), float(self._thresholds[best]))
 
 
 RANGE_EER = rate("range_eer", "Range EER", states_unit=True)

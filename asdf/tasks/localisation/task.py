@@ -39,6 +39,7 @@ from asdf.segments import (
     frame_labels,
     read_frame_table,
     spoofed_parts,
+    spoofed_parts_of,
     write_frame_table,
 )
 from asdf.settings.sections import Localisation as FrameSettings
@@ -199,8 +200,9 @@ class Localisation(Task):
                         speakers=located.speakers,
                         replicates=_REPLICATES,
                     )
+                drawn = "speakers" if located.speakers else "recordings"
                 entries.append(
-                    located_record(network, entry.corpus, origin, result, intervals, located.drawn)
+                    located_record(network, entry.corpus, origin, result, intervals, drawn)
                 )
         if not entries:
             return ""
@@ -233,7 +235,7 @@ class Localisation(Task):
         speakers = list(trials.columns.get("speaker", []))
         try:
             # A set that cannot be measured must not end the report on the others.
-            parts = [spoofed_parts(trials, index) for index in range(len(table))]
+            parts = spoofed_parts_of(trials)
         except AsdfError as error:
             _warn(entry.corpus, error)
             return None
@@ -254,15 +256,9 @@ class _LocatedSet(NamedTuple):
     recordings: list[LocatedRecording]
     speakers: list[str] | None
 
-    @property
-    def drawn(self) -> str:
-        """Bootstrap unit of the intervals."""
-        return "speakers" if self.speakers else "recordings"
-
 
 def _measure(located: _LocatedSet | None, threshold: float | None) -> Measured | None:
     """Return the result on a set; None without a set."""
-
     if located is None:
         return None
     try:
