@@ -63,7 +63,6 @@ from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored, write_recorded
 
 if TYPE_CHECKING:
-    from asdf.arrays import Floats
     from asdf.metrics.fusion import Fusion
 
 _FUSED = "fusion"
@@ -148,19 +147,17 @@ def read_development(args: DevelopmentOptions) -> DevelopmentSet:
     systems = named_systems(words)
     names, paths = each(systems, "name"), each(systems, "path")
     protocol = read_protocol_option(args)
-    scores: list[Scores] = []
-    for path in paths:
-        own = read_system_scores(path, protocol, args.ignore_others)
-        scores.append(_aligned(path, own, paths[0], scores))
-    speakers = speakers_of(scores[0], protocol.trials)
-    return DevelopmentSet(args.on, names, paths, scores, speakers)
+    scores = _aligned(
+        paths, [read_system_scores(path, protocol, args.ignore_others) for path in paths]
+    )
+    return DevelopmentSet(args.on, names, paths, scores, speakers_of(scores[0], protocol.trials))
 
 
-def _aligned(path: Path, scores: Scores, first: Path, before: Sequence[Scores]) -> Scores:
-    """Return scores in the order of the first of those read before."""
-    if not before:
-        return scores
-    return align_scores(input_name(path), scores, input_name(first), before[0])
+def _aligned(paths: Sequence[Path], scores: Sequence[Scores]) -> list[Scores]:
+    """Return scores of the same trials, in the order of the first file."""
+    first = (input_name(paths[0]), scores[0])
+    others = zip(paths[1:], scores[1:], strict=True)
+    return [scores[0], *(align_scores(input_name(path), own, *first) for path, own in others)]
 
 
 def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusion) -> Applied:
@@ -172,30 +169,27 @@ def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusi
     """
     paths = [Path(word) for word in words]
     systems: list[Scores] = []
-    have_labels = set()
+    labelled = None
     for path, fitted in zip(paths, development.paths, strict=True):
         file = read_score_file(path)
         warn_of_other_network(path, "weight", input_name(fitted), network_of(fitted))
-        have_labels.add(file.labels is not None)
-        labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
-        own = Scores(file.ids, labels, file.scores)
-        if len(have_labels) > 1:
+        if labelled not in (None, file.labels is not None):
             raise UsageError(
                 f"{path} and the files before it differ: some have labels, others do not. Give "
                 "files that all have labels, or that all have none."
             )
-        systems.append(_aligned(path, own, paths[0], systems))
-    scores_NS: Floats = np.stack([system.scores for system in systems], axis=1)
-    fused = Scores.of(systems[0], fusion.fuse(scores_NS))
-    # One class alone has no error rates, but its scores are fused.
-    labelled = have_labels == {True}
+        labelled = file.labels is not None
+        labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
+        systems.append(Scores(file.ids, labels, file.scores))
+    systems = _aligned(paths, systems)
+    fused = Scores.of(systems[0], fusion.fuse(np.stack(each(systems, "scores"), axis=1)))
     # Values that differ between the files are unknown for the fusion.
     ways = [how_scored(path) for path in paths]
     common = NOT_KNOWN
     if len({way.length for way in ways}) == 1:
         precisions = {way.precision for way in ways}
         common = HowScored(ways[0].length, precisions.pop() if len(precisions) == 1 else None)
-    return Applied(development.names, systems, fused, labelled, common)
+    return Applied(development.names, systems, fused, bool(labelled), common)
 
 
 def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
@@ -207,10 +201,9 @@ def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
     folds = len(measured.members[0].fold_weights)
     members = measured.members
     ends = [(min(member.fold_weights), max(member.fold_weights)) for member in members]
-    calibrated = [*each(members, "cllr"), result.cllr]
     columns = [
         *_rate_columns([*each(members, "result"), result]),
-        Column("cllr", "Cllr bits").with_values(calibrated),
+        Column("cllr", "Cllr bits").with_values([*each(members, "cllr"), result.cllr]),
         texts("weight", [*(f"{member.weight:.4g}" for member in members), ""]),
         texts("in the folds", [*(f"{a:.4g} .. {b:.4g}" for a, b in ends), ""], is_left=True),
     ]
@@ -302,9 +295,8 @@ def write_fused_system(
     from asdf.checkpoint.fused_file import FusedSystem, describe_networks, write_fused_file
     from asdf.interchange import find_network
 
-    first = development.scores[0]
-    columns = [system.scores for system in development.scores]
-    fused = Scores.of(first, measured.fusion.fuse(np.stack(columns, axis=1)))
+    scores_NS = np.stack(each(development.scores, "scores"), axis=1)
+    fused = Scores.of(development.scores[0], measured.fusion.fuse(scores_NS))
     # The threshold is at the EER of the fused scores.
     if measured.fusion.is_llr:
         # Fitting again would give this map up to rounding.
