@@ -11,8 +11,6 @@ is a paired bootstrap over the speakers, or over the trials if speakers are unkn
 that both runs scored. More than two runs are grouped by their recorded settings: runs that differ
 only in recipe.seed form one configuration, and the means of the two configurations are compared by
 a bootstrap over seeds and trials.
-
-Text and record of two configurations that are compared over their seeds.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.scoring.network_check import replaced_network
 from asdf.tables.plain_text import as_json
-from asdf.tables.table import Column
+from asdf.tables.table import Column, each
 from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import aligned, p_value_text
 from asdf.trials.how_scored import (
@@ -163,7 +161,7 @@ def _results_text(results: Sequence[ResultDifference], runs: Sequence[RunFolder]
             verdict = "B is better" if tested.value < 0 else "A is better"
             if tested.p_value >= SIGNIFICANT:
                 verdict = "no significant difference"
-            values = [getattr(known, metric.key) for known in (result.first, result.second)]
+            values = each([result.first, result.second], metric.key)
             texts = [*map(metric.format, values), *metric.format_difference(tested)]
             rows.append((name, metric.heading, *texts, verdict))
     return "\n".join([*(f"  {line}" for line in aligned(rows)), *_notes(results)])
@@ -196,9 +194,8 @@ def _seeds_record(comparison: SeedComparison) -> dict[str, Any]:
     """Return the comparison as JSON values."""
     configurations = []
     for side in comparison.sides:
-        runs = []
-        for run, seed, network in zip(side.runs, side.seeds, side.networks, strict=True):
-            runs.append({"folder": str(run.path), "seed": seed, "network": network})
+        members = zip(side.runs, side.seeds, side.networks, strict=True)
+        runs = [{"folder": str(run.path), "seed": seed, "network": of} for run, seed, of in members]
         configurations.append({"name": side.name, "runs": runs})
     return {
         "configurations": configurations,
@@ -236,9 +233,8 @@ def _seed_results_text(comparison: SeedComparison) -> str:
         of_eer = (result.set, EER, result.first, result.second, p_value.removeprefix("= "))
         of_cost = ("", MIN_DCF, result.first_min_dcf, result.second_min_dcf, "")
         for name, metric, first, second, welch in (of_eer, of_cost):
-            difference: Interval = getattr(tested.difference, metric.key)
             texts = [_mean_text(metric, spread) for spread in (first, second)]
-            texts += metric.format_difference(difference, paper=True)
+            texts += metric.format_difference(getattr(tested.difference, metric.key), paper=True)
             rows.append((name, metric.heading, *texts, welch))
     lines = [f"  {line}" for line in aligned(rows)]
     shown = comparison.results[0]

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from asdf.commands.evaluate import EvaluateOptions, development_files
 from asdf.commands.judged_files import System
 from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.detection import with_costs
 from asdf.metrics.tandem import TANDEM, TandemCost
-from asdf.runs.files import atomic_write, write_text
+from asdf.runs.files import write_text
 from asdf.runs.streams import input_name, show_error
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,
@@ -27,6 +25,7 @@ from asdf.tasks.sasv.sasv_files import (
 )
 from asdf.tasks.sasv.sasv_measures import SasvSummary, fit_fusion, summarise_sasv, tandem_path
 from asdf.tasks.sasv.sasv_tables import (
+    path_csv,
     sasv_csv,
     sasv_json,
     sasv_latex,
@@ -78,7 +77,7 @@ def evaluate(args: EvaluateOptions, named: Sequence[System]) -> None:
             (args.json, lambda path: write_text(path, sasv_json(summaries))),
             (args.csv, lambda path: write_text(path, sasv_csv(summaries))),
             (args.latex, lambda path: write_text(path, sasv_latex(summaries))),
-            (args.path, lambda path: _write_path(path, scores)),
+            (args.path, lambda path: write_text(path, path_csv(tandem_path(scores)))),
             (args.submission, lambda path: write_sasv_scores(path, scores)),
         ]
     )
@@ -139,11 +138,12 @@ def _fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Sco
         )
     fused = fusion.apply(system.scores)
     show_error(f"fusion: {fusion.describe()}")
-    systems = [system] if system.scores.sasv is not None else []
-    systems.append(_Scored("ASV alone", SasvScores(trials, sasv=system.scores.asv)))
-    systems.append(_Scored("CM alone", SasvScores(trials, sasv=system.scores.cm)))
-    systems.append(_Scored(f"fused ({fusion.kind})", fused, fusion.are_llrs))
-    return systems
+    return [
+        *([system] if system.scores.sasv is not None else []),
+        _Scored("ASV alone", SasvScores(trials, sasv=system.scores.asv)),
+        _Scored("CM alone", SasvScores(trials, sasv=system.scores.cm)),
+        _Scored(f"fused ({fusion.kind})", fused, fusion.are_llrs),
+    ]
 
 
 def _summarise(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> SasvSummary:
@@ -168,19 +168,6 @@ def _summarise(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> Sasv
             )
         except AsdfError as error:
             raise AsdfError(f"{system.name}: {error}") from None
-
-
-def _write_path(path: Path, scores: SasvScores) -> None:
-    """Write the t-EER path as csv: pairs of thresholds with equal tandem rates, and the rate."""
-    curve = tandem_path(scores)
-    columns = (curve.asv_thresholds, curve.cm_thresholds, curve.rates, curve.gaps)
-    rows = np.stack(columns, axis=1).tolist()
-    with atomic_write(path) as file:
-        file.write("asv_threshold,cm_threshold,tandem_eer\n")
-        for asv_threshold, cm_threshold, rate, gap in rows:
-            # At an ASV threshold that rejects all impostors there is no pair.
-            if gap != float("inf"):
-                file.write(f"{asv_threshold!r},{cm_threshold!r},{rate!r}\n")
 
 
 def _check(args: EvaluateOptions, named: Sequence[System]) -> None:

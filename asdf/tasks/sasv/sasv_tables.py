@@ -7,12 +7,15 @@ fractions; text and LaTeX have rates in per cent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
+from asdf.metrics.tandem import TandemPath
 from asdf.tables.booktabs import PACKAGES, as_latex
 from asdf.tables.plain_text import as_csv, as_json, as_lines, bounds_records
-from asdf.tables.table import Column, Columns, Table, counts
+from asdf.tables.table import Column, Columns, Table, counts, each, rate
 from asdf.tasks.sasv.sasv_measures import SasvCondition, SasvResult, SasvSummary
 from asdf.text import as_facts
 
@@ -20,38 +23,22 @@ from asdf.text import as_facts
 _IN_A_ROW = 6
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Metric(Column):
-    """A metric of `SasvResult`, in the field named by its key."""
-
-    def of(self, result: SasvResult) -> float | None:
-        """Return the value; None if it is not defined."""
-        value: float | None = getattr(result, self.key)
-        return value
-
-
-def _rate(key: str, name: str) -> _Metric:
-    return _Metric(key=key, name=name, percent=True, digits=3, paper_digits=2)
-
-
-def _threshold(key: str, name: str) -> _Metric:
-    return _Metric(key=key, name=name, in_papers=False, lower_is_better=None)
-
-
-_A_DCF = _Metric(key="a_dcf", name="min a-DCF")
+_A_DCF = Column("a_dcf", "min a-DCF")
+_UNRANKED: dict[str, Any] = {"in_papers": False, "lower_is_better": None}
+# Each is a field of `SasvResult`.
 _METRICS = (
     _A_DCF,
-    _threshold("a_dcf_threshold", "a-DCF threshold"),
-    _Metric(key="act_a_dcf", name="act a-DCF"),
-    _rate("sasv_eer", "SASV-EER"),
-    _rate("sv_eer", "SV-EER"),
-    _rate("spf_eer", "SPF-EER"),
-    _rate("t_eer", "t-EER"),
-    _threshold("t_eer_asv_threshold", "t-EER ASV threshold"),
-    _threshold("t_eer_cm_threshold", "t-EER CM threshold"),
-    _Metric(key="min_tdcf", name="min t-DCF"),
-    _rate("asv_eer", "ASV EER"),
-    _rate("cm_eer", "CM EER"),
+    Column("a_dcf_threshold", "a-DCF threshold", **_UNRANKED),
+    Column("act_a_dcf", "act a-DCF"),
+    rate("sasv_eer", "SASV-EER", 3, states_unit=True),
+    rate("sv_eer", "SV-EER", 3, states_unit=True),
+    rate("spf_eer", "SPF-EER", 3, states_unit=True),
+    rate("t_eer", "t-EER", 3, states_unit=True),
+    Column("t_eer_asv_threshold", "t-EER ASV threshold", **_UNRANKED),
+    Column("t_eer_cm_threshold", "t-EER CM threshold", **_UNRANKED),
+    Column("min_tdcf", "min t-DCF"),
+    rate("asv_eer", "ASV EER", 3, states_unit=True),
+    rate("cm_eer", "CM EER", 3, states_unit=True),
 )
 
 
@@ -63,28 +50,30 @@ def sasv_text(summary: SasvSummary) -> str:
     kinds = f"{known.target} target, {known.nontarget} nontarget, {known.spoof} spoof"
     rows = {"trials": f"{total}: {kinds}"}
     for metric in _METRICS:
-        number = metric.of(summary.result)
+        number = getattr(known, metric.key)
         if number is not None:
             # The unit follows the value here, as in tables of detection.
             unit = " %" if metric.percent else ""
-            intervals = {}
-            for kind, drawn in drawn_of.items():
-                if metric.key in drawn:
-                    interval = drawn[metric.key]
-                    intervals[interval.describe_groups(kind)] = interval
+            over = [(kind, of[metric.key]) for kind, of in drawn_of.items() if metric.key in of]
+            intervals = {interval.describe_groups(kind): interval for kind, interval in over}
             shown = f"{metric.format(number)}{unit}"
             rows[metric.name] = shown + metric.format_intervals(intervals)
     lines = as_facts(summary.name, rows)
     for column in _conditions_of(summary):
-        lines += ["", f"  by {column}:", *_condition_lines(summary, column)]
+        conditions = _of_column(summary, column)
+        results = [*each(conditions, "result"), known]
+        columns = _columns(results, [summary])[:_IN_A_ROW]
+        columns.append(counts("spoof", each(results, "spoof")))
+        table = Table([*each(conditions, "value"), "pooled"], columns, column)
+        lines += ["", f"  by {column}:", *as_lines(table)]
     return "\n".join(lines)
 
 
 def sasv_systems_text(summaries: Sequence[SasvSummary]) -> str:
     """Return systems in rows."""
-    columns = _columns([summary.result for summary in summaries], summaries)[:_IN_A_ROW]
+    columns = _columns(each(summaries, "result"), summaries)[:_IN_A_ROW]
     # They form one block of any width.
-    return "\n".join(as_lines(Table([summary.name for summary in summaries], columns)))
+    return "\n".join(as_lines(Table(each(summaries, "name"), columns)))
 
 
 def sasv_json(summaries: Sequence[SasvSummary]) -> str:
@@ -122,8 +111,8 @@ def _condition_record(condition: SasvCondition) -> dict[str, Any]:
 
 def sasv_latex(summaries: Sequence[SasvSummary]) -> str:
     """Return tables of systems by metric and, for each column, of a-DCFs by condition."""
-    names = [summary.name for summary in summaries]
-    columns = _columns([summary.result for summary in summaries], summaries)
+    names = each(summaries, "name")
+    columns = _columns(each(summaries, "result"), summaries)
     parts = [as_latex(Table(names, columns, "System", ["rates in per cent"]))]
     by = dict.fromkeys(column for summary in summaries for column in _conditions_of(summary))
     for column in by:
@@ -132,35 +121,35 @@ def sasv_latex(summaries: Sequence[SasvSummary]) -> str:
             for condition in _of_column(summary, column):
                 known = by_value.setdefault(condition.value, [None] * len(summaries))
                 known[index] = condition.result.a_dcf
-        by_value["pooled"] = [summary.result.a_dcf for summary in summaries]
-        named = [(replace(_A_DCF, name=value), numbers) for value, numbers in by_value.items()]
-        columns = [column.with_values(numbers) for column, numbers in named]
+        by_value["pooled"] = each(summaries, "result.a_dcf")
+        of_values = by_value.items()
+        columns = [replace(_A_DCF, name=value).with_values(known) for value, known in of_values]
         parts.append(f"% min a-DCF by {column}\n{as_latex(Table(names, columns, 'System'))}")
     return PACKAGES + "\n".join(parts)
 
 
 def _conditions_of(summary: SasvSummary) -> list[str]:
-    return list(dict.fromkeys(condition.column for condition in summary.conditions))
+    return list(dict.fromkeys(each(summary.conditions, "column")))
 
 
 def _of_column(summary: SasvSummary, column: str) -> list[SasvCondition]:
     return [condition for condition in summary.conditions if condition.column == column]
 
 
-def _condition_lines(summary: SasvSummary, column: str) -> list[str]:
-    conditions = _of_column(summary, column)
-    results = [*(condition.result for condition in conditions), summary.result]
-    columns = _columns(results, [summary])[:_IN_A_ROW]
-    columns.append(counts("spoof", [result.spoof for result in results]))
-    names = [*(condition.value for condition in conditions), "pooled"]
-    return as_lines(Table(names, columns, column))
-
-
 def _columns(results: Sequence[SasvResult], summaries: Sequence[SasvSummary]) -> Columns:
     """Return the values of some results by the metrics of tables that any system has."""
     columns: Columns = []
     for metric in _METRICS:
-        is_known = any(metric.of(summary.result) is not None for summary in summaries)
+        is_known = set(each(summaries, f"result.{metric.key}")) != {None}
         if metric.in_papers and is_known:
-            columns.append(metric.with_values(map(metric.of, results)))
+            columns.append(metric.with_values(each(results, metric.key)))
     return columns
+
+
+def path_csv(curve: TandemPath) -> str:
+    """Return the t-EER path: pairs of thresholds with equal tandem rates, and the rate."""
+    keys = ("asv_threshold", "cm_threshold", "tandem_eer")
+    # At an ASV threshold that rejects all impostors there is no pair.
+    exists = np.isfinite(curve.gaps)
+    rows = np.stack([curve.asv_thresholds, curve.cm_thresholds, curve.rates], axis=1)[exists]
+    return as_csv(keys, [dict(zip(keys, row, strict=True)) for row in rows.tolist()])
