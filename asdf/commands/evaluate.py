@@ -298,7 +298,7 @@ KINDS = {
         "scores of a list without labels",
         "asdf.commands.evaluate_submission",
         (SubmissionOptions,),
-        "protocol threshold",
+        "protocol threshold ignore_others",
     ),
     "frames": Kind(
         "frame scores",

@@ -15,14 +15,11 @@ from asdf.commands.outputs import output_name, show
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.summary import known_columns
 from asdf.runs.streams import input_name
-from asdf.text import quoted_and_more
 from asdf.trials.formats import read_score_file
-from asdf.trials.score_file import Scores
+from asdf.trials.matching import match_file
 from asdf.trials.submission_files import SUBMISSION_FORMATS, check_submission, write_submission
 from asdf.trials.text_lines import numbered_lines
-from asdf.trials.trial_list import TrialList, values_at
-
-_SHOWN = 5
+from asdf.trials.trial_list import TrialList
 
 
 def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
@@ -58,7 +55,11 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
         columns = known_columns(input_name(path), scores, trials)
         scores = replace(scores, columns=columns)
     else:
-        scores = _read_scores(path, trials)
+        file = read_score_file(path, lambda utterance: trials.index_of(utterance) is not None)
+        # Labels in it need not be those of the list, which states none.
+        file = replace(file, labels=None)
+        matched = match_file(path, file, trials, None, args.ignore_others, both_classes=False)
+        scores = matched.scores
     assert args.submission is not None  # it was looked for above
     write_submission(args.submission, args.format, scores, trials, threshold)
     show(f"written to {output_name(args.submission)}: {len(scores)} trials, format {args.format}")
@@ -79,27 +80,3 @@ def _read_trials(path: Path) -> TrialList:
             "that it is the list of the challenge."
         )
     return TrialList(names, np.zeros(len(names), np.int8))
-
-
-def _read_scores(path: Path, trials: TrialList) -> Scores:
-    file = read_score_file(path, lambda utterance: trials.index_of(utterance) is not None)
-    indices = [trials.index_of(utterance) for utterance in file.ids]
-    used = np.array([i for i, index in enumerate(indices) if index is not None], np.intp)
-    scored = np.bincount([index for index in indices if index is not None], minlength=len(trials))
-    # One more than is shown, so that the message ends in '...'.
-    missing = values_at(trials.ids, np.flatnonzero(scored == 0)[: _SHOWN + 1])
-    if missing or (scored > 1).any():
-        raise AsdfError(
-            f"{input_name(path)}: of {len(trials)} trials {(scored == 0).sum()} have no score "
-            f"({quoted_and_more(missing, _SHOWN)}) and {(scored > 1).sum()} have several. Score "
-            "the complete list of the challenge."
-        )
-    if used.size < len(file.ids):
-        raise AsdfError(
-            f"{input_name(path)}: {len(file.ids) - used.size} of {len(file.ids)} scored trials are "
-            "not in the list of the challenge. Check that scores and list are for the same set."
-        )
-    # Unknown labels may be any value: only asvspoof2019 writes labels, and it is read elsewhere.
-    labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
-    columns = {} if file.attacks is None else {"attack": file.attacks}
-    return Scores(file.ids, labels, file.scores, columns=columns)

@@ -51,14 +51,14 @@ def test_decisions_at_a_threshold(capsys, folder):
 @pytest.mark.parametrize(
     ("trials", "words", "status", "message"),
     [
-        ("E_1\nE_2\nE_3\n", [], 1, "1 have no score ('E_3')"),
+        ("E_1\nE_2\nE_3\n", [], 1, "1 of the 3 trials of the protocol have no score: 'E_3'"),
         (
             "E_1\nE_2\n" + "".join(f"F_{n}\n" for n in range(9)),
             [],
             1,
-            "9 have no score ('F_0', 'F_1', 'F_2', 'F_3', 'F_4', ...)",
+            "have no score: 'F_0', 'F_1', 'F_2', 'F_3', 'F_4', ...",
         ),
-        ("E_1\n", [], 1, "1 of 2 scored trials are not in the list"),
+        ("E_1\n", [], 1, "1 of 2 scored trials are not in the protocol"),
         ("E_1\nE_1\nE_2\n", [], 1, "of which 1 are repeated"),
         ("E_1\nE_2\n", ["--check", "scores.txt"], 2, "a submission needs one score file"),
         ("E_1\nE_2\n", ["--threshold", "1"], 2, "ctrsvdd is not: leave it out"),
