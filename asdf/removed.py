@@ -93,7 +93,7 @@ CLASSES: dict[str, str] = {
     "asdf.networks.CosinePairNetwork": "docs/your_own.md has a network that takes references.",
     "asdf.networks.MLPPairNetwork": "docs/your_own.md has a network that takes references.",
     "asdf.networks.AudioLanguageModel": _LANGUAGE_MODEL,
-    "asdf.src.networks.architectures2.DefaultNetwork": "docs/original.md has it as a file.",
+    "asdf.src.networks.architectures2.DefaultNetwork": "recipes/ideas/default_network.py has it.",
     "cosine_restarts": "Write the schedule as a function of your own.",
     "sharded": "Choose 'shuffled' or 'weighted_corpora', which read tars in any order.",
     "sharded_classes": "Choose 'balanced_classes', which reads tars in any order.",
@@ -112,7 +112,7 @@ COMMANDS: dict[str, str] = {
     "prune": "torch-pruning prunes networks; train the result as a network of your own.",
     "panel": "Score a set like your recordings with each detector and `fuse` those that help.",
     "publish": "Use export NETWORK --push ORG/NAME.",
-    "pack": "webdataset, lhotse and datasets write what `score` and recipes read: docs/shards.md.",
+    "pack": "webdataset, lhotse and datasets write what `score` and recipes read: docs/corpora.md.",
 }
 """What to use instead of a command, by its name."""
 
@@ -172,7 +172,7 @@ OPTIONS: dict[str, str] = {
     "export --int8": "ONNX Runtime quantises graphs: onnxruntime.quantization.",
     "export --runtime": "Networks score in Python, or as ONNX graphs.",
     "score --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
-    "case --pdf": "Print the page from a browser: docs/case.md has a line for Chromium.",
+    "case --pdf": "Print the page from a browser: docs/judging.md has a line for Chromium.",
     "case --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
     "serve --audio-rate --proxy --rate": "Limit requests in the proxy: docs/service.md.",
     "serve --audit": "Store the answers: each has the digests, the verdict and the date.",

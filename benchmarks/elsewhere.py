@@ -4,7 +4,7 @@
 
 PACKAGES has the unpacked Debian packages ktuberling-data, asterisk-prompt-it-menardi-wav,
 asterisk-prompt-fr-armelle and asterisk-prompt-es-co, whose voices are genuine. SPOOFS has speech of
-synthesisers as ATTACK-NUMBER.wav; what was measured is in docs/small_detector.md. Genuine speech is
+synthesisers as ATTACK-NUMBER.wav; what was measured is in docs/reproduce.md. Genuine speech is
 of two kinds: Vorbis at 16 kHz or more, and 8 kHz, mostly GSM. Each spoof takes both ways too.
 """
 

@@ -22,7 +22,7 @@ _START = """# All commands
 
 `python -m asdf COMMAND`, or `asdf-antispoofing COMMAND` where a wheel is installed. Recipes have a
 command line of their own: `python run.py --help` in the recipe's folder, and
-[recipes and configs](configs.md).
+[recipes and configs](start.md#configs).
 
 This page is made from the code by `python docs/commands_page.py`.
 

@@ -1,4 +1,4 @@
-"""Files of docs/training_steps.md and docs/your_own.md as modules; classes with settings."""
+"""Files that docs and recipes/ideas show, as modules; classes with settings."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "docs" / name for name in ("your_own.md", "training.md")]
+IDEAS = ROOT / "recipes" / "ideas"
 FILE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.DOTALL)
 
 
 def shown_files() -> dict[str, str]:
-    """Return the files of the pages by their modules."""
-    pages = [DOCS / "training_steps.md", DOCS / "your_own.md"]
-    return dict(FILE.findall("\n".join(page.read_text(encoding="utf-8") for page in pages)))
+    """Return the files of the pages and of recipes/ideas by their modules."""
+    files = dict(FILE.findall("\n".join(page.read_text(encoding="utf-8") for page in PAGES)))
+    for path in sorted(IDEAS.glob("*.py")):
+        files[path.stem] = path.read_text(encoding="utf-8")
+    return files
 
 
 def load(name: str) -> ModuleType:
-    """Return a file of the pages, as if it lay where modules are looked for."""
+    """Return a file that is shown, as if it lay where modules are looked for."""
     # Not the file's own name, under which other tests have files of their recipes.
     shown = f"shown_{name}"
     if shown not in sys.modules:

@@ -7,25 +7,18 @@ import re
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import soundfile
 
 import asdf
 from asdf.__main__ import module_name
-from asdf.audio.augmentation import open_chain
-from asdf.audio.vocoding import open_vocoders
 from asdf.recipe import Corpus
-from asdf.settings.declared import declared_by
-from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
-from tests.augmentations import augmentation
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 ROOT = Path(__file__).resolve().parents[1]
 YOUR_OWN = (ROOT / "docs" / "your_own.md").read_text(encoding="utf-8")
 DETECTOR = (ROOT / "docs" / "detector.md").read_text(encoding="utf-8")
-AUGMENTATION = (ROOT / "docs" / "augmentation.md").read_text(encoding="utf-8")
 FOLDERS = ("asdf", "benchmarks", "docs", "puhti_slurm_scripts", "recipes", "tests")
 DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
@@ -73,9 +66,9 @@ def test_a_document_names_what_exists(path: Path) -> None:
     assert missing == []
 
 
-def code_below(heading: str, page: str = YOUR_OWN) -> str:
-    """The first block of Python below a heading of a page, docs/your_own.md if none is named."""
-    section = page[page.index(f"\n{heading}\n") :]
+def code_below(heading: str) -> str:
+    """The first block of Python below a heading of docs/your_own.md."""
+    section = YOUR_OWN[YOUR_OWN.index(f"\n{heading}\n") :]
     return section.split("```python\n", 1)[1].split("```", 1)[0]
 
 
@@ -98,31 +91,6 @@ def test_a_list_of_the_documents_is_made() -> None:
     trials = eval(line, {"TrialList": TrialList, "Path": Path, **values})  # the file is our own
     assert trials.path(0) == Path("data/my_corpus/a.flac")
     assert trials.columns["codec"] == ["none", "opus"]
-
-
-def test_a_part_of_the_chain_of_the_documents_augments(tmp_path: Path) -> None:
-    (tmp_path / "shown_parts.py").write_text(code_below("## Your own part", AUGMENTATION))
-    settings = augmentation("shown_parts.Clipped")
-    section = declared_by("shown_parts.Clipped", "augmentation.chain", tmp_path)
-    settings.declared["clipping"] = section(probability=0.25, lowest=0.5)
-    chain = open_chain(settings, tmp_path, tmp_path)
-    clip = np.linspace(-0.8, 0.8, 400, dtype=np.float32)
-    rng = np.random.default_rng(0)
-    peaks = np.array([np.abs(chain.apply(clip, 100, 400, rng)).max() for _ in range(400)])
-    assert abs(np.mean(peaks < 0.8) - 0.25) < 0.06
-    assert 0.4 <= peaks.min() < 0.42
-
-
-def test_the_vocoder_of_the_page_on_augmentation_copies_speech(tmp_path: Path) -> None:
-    text = code_below("## Vocoded spoofs", AUGMENTATION)
-    (tmp_path / "shown_vocoders.py").write_text(text)
-    settings = Sections()
-    settings.vocoding.vocoders = ("shown_vocoders.Rounded",)
-    speech = np.random.default_rng(0).normal(0, 0.1, 4000).astype(np.float32)
-    vocoders = open_vocoders(settings, tmp_path)
-    copy = vocoders.copy("shown_vocoders.Rounded", speech, np.random.default_rng(1))
-    assert len(np.unique(copy)) <= 18
-    assert np.std(copy) == pytest.approx(np.std(speech), rel=1e-2)
 
 
 def test_the_program_of_the_page_on_the_detector_runs(

@@ -27,10 +27,10 @@ PAGES_OF_SETTINGS = {
     "back_end.back_end_class": "networks",
     "front_end.front_end_class": "networks",
     "network.callbacks": "your_own",
-    "network.loss": "losses",
+    "network.loss": "training",
     "network.optimizer": "training",
     "network.schedule": "training",
-    "network.training_step": "training_steps",
+    "network.training_step": "your_own",
     "network.validation_metric": "evaluation",
     "recipe.sampler": "corpora",
     "source.head": "source_tracing",
@@ -97,7 +97,7 @@ def test_each_command_is_on_a_page_besides_that_of_all_commands() -> None:
 
 
 def test_a_name_that_is_missing_is_found() -> None:
-    assert missing_in("losses", ["cross_entropy", "entropy", "cross_entropy.colour"]) == [
+    assert missing_in("training", ["cross_entropy", "entropy", "cross_entropy.colour"]) == [
         "entropy",
         "cross_entropy.colour",
     ]

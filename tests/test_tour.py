@@ -1,4 +1,4 @@
-"""docs/tour.md names files and functions that exist, and states how much there is to read."""
+"""The tour of docs/code.md names what exists, and states how much there is to read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+TOUR = (ROOT / "docs" / "code.md").read_text(encoding="utf-8")
 STOPS = re.findall(r"^\*\*(\d+)\. \[([\w/.]+)\]\(\.\./([\w/.]+)\)\*\*: (.+)$", TOUR, re.MULTILINE)
 # A row of the table of the core: the folder, and the files in it.
 CORE = re.findall(r"^\| `([\w/]+)` \| (`.+`) \|$", TOUR, re.MULTILINE)

@@ -1,6 +1,6 @@
-"""Every file of docs/your_own.md, training_steps.md and original.md, in a recipe folder of its own.
+"""Every file of docs/your_own.md and of recipes/ideas, in a recipe folder of its own.
 
-Each is run with the config lines below it.
+Each is run with its config lines, which stand below it or in its docstring.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from asdf.networks import Outputs
 from tests.unit.conftest import sound, write_small_network
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "docs" / name for name in ("your_own.md", "training_steps.md", "original.md")]
-PAGE = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
+PAGE = (ROOT / "docs" / "your_own.md").read_text(encoding="utf-8")
+IDEAS = ROOT / "recipes" / "ideas"
 # A file with its name in the first line, and the indented lines of a config after it.
 EXAMPLE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```\n\n((?:    \S[^\n]*\n)+)", re.DOTALL)
 # What makes the examples quick, and gives a loss or a front end something to work on.
@@ -52,6 +52,10 @@ class Example:
 EXAMPLES = {}
 for module, code, config in EXAMPLE.findall(PAGE):
     EXAMPLES[module] = Example(module, code, [line.strip() for line in config.splitlines()])
+for path in sorted(IDEAS.glob("*.py")):
+    code = path.read_text(encoding="utf-8")
+    shown = re.findall(r"^    (\w+\.\w+ = .*)$", code.split('"""')[1], re.MULTILINE)
+    EXAMPLES[path.stem] = Example(path.stem, code, shown)
 
 
 def run(recipe, capsys, example: Example, *words: str):
@@ -67,23 +71,11 @@ def network_of(recipe) -> dict:
 
 
 def test_every_file_of_the_page_is_run() -> None:
-    assert set(EXAMPLES) == set(re.findall(r"^# (my_\w+)\.py$", PAGE, re.MULTILINE))
-    assert list(EXAMPLES) == [
-        *(
-            "my_loss",
-            "my_optimiser",
-            "my_schedule",
-            "my_adversarial",
-            "my_parts",
-            "my_vocoder",
-            "my_sampler",
-        ),
-        *("my_front_end", "my_back_end", "my_timed_back_end", "my_head"),
-        *("my_task", "my_student", "my_network", "my_language_model", "my_reference"),
-        *("my_metric", "my_column", "my_callbacks"),
-        *("my_sam", "my_mldg", "my_teacher", "my_pretraining"),
-        *("my_gem", "my_default_network"),
-    ]
+    of_page = [name for name in EXAMPLES if name.startswith("my_")]
+    assert of_page == re.findall(r"^# (my_\w+)\.py$", PAGE, re.MULTILINE)
+    listed = re.findall(r"^\| \[(\w+)\.py\]", (IDEAS / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == [name for name in EXAMPLES if name not in of_page]
+    assert len(of_page) == 17 and len(listed) == 8
 
 
 def test_the_settings_shown_are_those_of_the_loss() -> None:
@@ -189,7 +181,7 @@ def test_the_task_next_to_another_one(recipe, capsys):
 
 def test_the_teacher(recipe, capsys, tmp_path):
     path = write_small_network(tmp_path / "large.pt")
-    run(recipe, capsys, EXAMPLES["my_student"], f"taught.network={path}", "recipe.end_stage=1")
+    run(recipe, capsys, EXAMPLES["distillation"], f"taught.network={path}", "recipe.end_stage=1")
     lines = (recipe.system() / "metrics.jsonl").read_text().splitlines()
     steps = [record for record in map(json.loads, lines) if record["kind"] == "step"]
     assert all(np.isfinite(record["terms"]["taught"]) for record in steps)
@@ -199,7 +191,7 @@ def test_the_teacher(recipe, capsys, tmp_path):
     # The student's file is that of any network, with other weights than without the teacher.
     assert list(state) == list(alone["model_state_dict"])
     assert not all(torch.equal(state[name], alone["model_state_dict"][name]) for name in state)
-    module = runpy.run_path(str(recipe.folder / "my_student.py"))
+    module = runpy.run_path(str(recipe.folder / "distillation.py"))
     teacher, _ = read_network(path)
     clips_BT, logits_B2 = 0.1 * torch.randn(3, 16000), torch.randn(3, 2)
     term = module["TaughtTerm"](module["TaughtSettings"](temperature=3.0), teacher)
@@ -218,7 +210,7 @@ def test_the_back_end(recipe, capsys):
 
 
 def test_the_default_network_of_the_original(tmp_path):
-    example = EXAMPLES["my_default_network"]
+    example = EXAMPLES["default_network"]
     network = runpy.run_path(str(_written(tmp_path, example)))["DefaultNetwork"]
     network = network(None, SimpleNamespace(dimension=1024)).eval()
     for name, tensor in network.state_dict().items():
@@ -236,7 +228,7 @@ def test_the_default_network_of_the_original(tmp_path):
 def test_weights_of_the_original_take_the_place_of_those_of_an_epoch(
     recipe, capsys, tmp_path, monkeypatch
 ):
-    example = EXAMPLES["my_default_network"]
+    example = EXAMPLES["default_network"]
     words = ("front_end.architecture=tiny", "network.train_clip_size=16000", "recipe.end_stage=2")
     run(recipe, capsys, example, *words)
     scores = read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")
@@ -251,7 +243,7 @@ def test_weights_of_the_original_take_the_place_of_those_of_an_epoch(
     theirs["module.LL4.bias"] = torch.tensor([0.25, 0.75])
     monkeypatch.chdir(tmp_path)
     torch.save({"model_state_dict": theirs}, "epoch.24.pt")
-    page = PAGES[-1].read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
     program = re.findall(r"```python\n(from pathlib.*?)```", page, re.DOTALL)[0]
     epoch = recipe.system() / "networks" / "epoch.1.pt"
     exec(program.replace("output/default-network/networks/epoch.1.pt", str(epoch)), {})
@@ -286,7 +278,7 @@ def test_the_language_model(recipe, capsys, tmp_path):
     transformers.Qwen2ForCausalLM(config).save_pretrained(tmp_path / "model")
     numbers = ["asked.question=(3, 4, 5)", "asked.spoof=6", "asked.bona_fide=7"]
     words = [f"asked.model={tmp_path / 'model'}", *numbers, "recipe.end_stage=2"]
-    run(recipe, capsys, EXAMPLES["my_language_model"], *words)
+    run(recipe, capsys, EXAMPLES["language_model"], *words)
     scores = read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")
     assert np.isfinite(scores.bona_fide).all() and np.ptp(scores.scores) > 0
 
@@ -330,22 +322,22 @@ def test_the_callback(recipe, capsys):
 
 STEPS = {
     "my_sam": {"sam": {"rho": 0.1, "adaptive": False}},
-    "my_mldg": {"mldg": {"inner_rate": 0.05}},
-    "my_adversarial": {"attacked": {"radius": 0.001}},
-    "my_teacher": {"teacher": {"decay": 0.9}},
-    "my_pretraining": {"denoising": {"noise": 0.02}},
-    "my_gem": {"gem": {"column": "attack"}},
+    "mldg": {"mldg": {"inner_rate": 0.05}},
+    "adversarial": {"attacked": {"radius": 0.001}},
+    "mean_teacher": {"teacher": {"decay": 0.9}},
+    "denoising": {"denoising": {"noise": 0.02}},
+    "gem": {"gem": {"column": "attack"}},
 }
 
 
-@pytest.mark.slow_but("my_sam", "my_gem")
+@pytest.mark.slow_but("my_sam", "gem")
 @pytest.mark.parametrize("name", STEPS)
 def test_the_training_step(recipe, capsys, name):
     words = ["recipe.end_stage=1", "network.print_interval=1"]
     # The deviation in this network has no second derivative where frames are equal.
-    words += ["mldg.first_order=True"] * (name == "my_mldg")
+    words += ["mldg.first_order=True"] * (name == "mldg")
     # The first corpus, or attack, has no memory to mind.
-    last = 2 if name == "my_gem" else 1
+    last = 2 if name == "gem" else 1
     words.append(f"network.max_epochs={last}")
     run(recipe, capsys, EXAMPLES[name], *words)
     file = torch.load(recipe.system() / "networks" / f"epoch.{last}.pt", weights_only=True)

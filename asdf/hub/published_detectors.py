@@ -184,7 +184,7 @@ def shipped_known() -> KnownDetector:
         protocol="whole recordings",
         weights="a part of ASDF",
         command="python -m asdf score call.mp3",
-        paper="docs/small_detector.md",
+        paper="docs/reproduce.md",
         eers=tuple(PublishedEer(name, rate) for name, rate in rates.items()),
         parameters=f"{facts.parameters:,}",
         licence=facts.licence,

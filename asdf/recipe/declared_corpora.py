@@ -139,7 +139,7 @@ class Corpus:
             the folder of genuine speech.
         unlabelled: Whether the recordings have no labels: lines of the list are paths, and labels,
             there or from a reader, are ignored. Only training steps for unlabelled recordings use
-            them (docs/training_steps.md).
+            them (docs/your_own.md).
         part: Part of the corpus to read; None: all of it. A name such as 'mine~0.1' selects one.
 
     Examples:

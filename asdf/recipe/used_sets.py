@@ -144,7 +144,7 @@ def _check_trained(training: Sequence[TrialList], settings: Sections) -> None:
         raise UsageError(
             f"recipe.training_sets: {unlabelled} recordings of {names} have no labels, which the "
             "default training step cannot use. Set network.training_step to a class that can "
-            "(docs/training_steps.md), or remove them."
+            "(docs/your_own.md), or remove them."
         )
     if unlabelled and (settings.localisation.enabled or settings.source.column is not None):
         raise UsageError(

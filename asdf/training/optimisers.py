@@ -290,7 +290,7 @@ def check_optimiser(named: NamedOptimiser) -> None:
         raise UsageError(
             f"{about}: its step computes the loss again (it needs a closure), and training here "
             f"computes it once per step. {_OTHERS} A class that network.training_step names may "
-            "compute it several times (docs/training_steps.md)."
+            "compute it several times (docs/your_own.md)."
         )
     if callable(getattr(named.kind, "eval", None)):
         raise UsageError(

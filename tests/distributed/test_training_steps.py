@@ -1,5 +1,5 @@
-"""Training steps of one's own: what the classes of docs/training_steps.md compute is what their
-papers say, on any number of processes, and a resumed training is the uninterrupted one.
+"""Training steps of one's own: what the classes of docs and of recipes/ideas compute is what
+their papers say, on any number of processes, and a resumed training is the uninterrupted one.
 
 Each is compared with a loop in plain torch, whose step is one batch.
 """
@@ -40,11 +40,11 @@ LABELS = torch.arange(SIZE) % 2
 
 Sam = with_settings(load("my_sam").SAM, rho=0.2)
 AdaptiveSam = with_settings(load("my_sam").SAM, rho=0.5, adaptive=True)
-Mldg = with_settings(load("my_mldg").MLDG, inner_rate=0.3, weight=0.8)
-FirstOrder = with_settings(load("my_mldg").MLDG, inner_rate=0.3, weight=0.8, first_order=True)
-Attacked = with_settings(load("my_adversarial").Adversarial, radius=0.2, rate=0.08, steps=3)
-Teacher = with_settings(load("my_teacher").MeanTeacher, decay=0.8, weight=3.0, warmup_epochs=0.5)
-Gem = with_settings(load("my_gem").GEM, column="region")
+Mldg = with_settings(load("mldg").MLDG, inner_rate=0.3, weight=0.8)
+FirstOrder = with_settings(load("mldg").MLDG, inner_rate=0.3, weight=0.8, first_order=True)
+Attacked = with_settings(load("adversarial").Adversarial, radius=0.2, rate=0.08, steps=3)
+Teacher = with_settings(load("mean_teacher").MeanTeacher, decay=0.8, weight=3.0, warmup_epochs=0.5)
+Gem = with_settings(load("gem").GEM, column="region")
 CASES = {
     "sam": "Sam",
     "adaptive sam": "AdaptiveSam",

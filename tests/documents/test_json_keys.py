@@ -60,7 +60,7 @@ def test_keys_of_compare(folder):
         make_run(folder / name, shift=shift)
     assert main(["compare", "a", "b", "--replicates", "20", "--json", "out.json"]) == 0
     record = json.loads(Path("out.json").read_text())
-    keys = keys_in("sweeps.md", "Its `--json` has", "`evaluate --latex`")
+    keys = keys_in("launch.md", "Its `--json` has", "`evaluate --latex`")
     assert set(keys) == {*record, "first", "second", "difference"}
     assert record["results"][0].keys() >= {"set", "first", "second", "difference"}
 

@@ -30,22 +30,9 @@ PAGES_OF_MINUTES = (
     *(
         f"docs/{name}.md"
         for name in (
-            *("audit", "augmentation", "training"),
-            *("cluster", "configs", "detector", "embeddings", "evaluation", "fusion", "launch"),
-            *(
-                "judging",
-                "laboratory",
-                "lengths",
-                "localisation",
-                "own_corpus",
-                "reproduce",
-                "sasv",
-                "small_networks",
-                "source_tracing",
-                "start",
-                "student",
-                "sweeps",
-            ),
+            *("augmentation", "cluster", "detector", "evaluation", "fusion", "judging", "launch"),
+            *("localisation", "own_corpus", "reproduce", "robustness", "source_tracing"),
+            *("start", "student", "training"),
         )
     ),
 )
@@ -124,17 +111,12 @@ ELSEWHERE = {
 # Pages whose blocks of Python have tests of their own.
 PYTHON_ELSEWHERE = {
     "docs/your_own.md": "tests/test_your_own.py",
-    "docs/training_steps.md": "tests/test_your_own.py",
-    "docs/original.md": "tests/test_your_own.py",
-    "docs/lengths.md": "tests/recipes/test_lengths.py",
-    "docs/rates.md": "tests/recipes/test_rates.py",
-    "docs/augmentation.md": "tests/test_docs.py",
+    "docs/start.md": "tests/test_your_own.py",
+    "docs/training.md": "tests/recipes/test_lengths.py and test_rates.py",
     "docs/corpora.md": "tests/test_docs.py",
     "docs/cluster.md": "tests/documents/test_ray_data.py",
     "docs/launch.md": "tests/recipes/test_search_example.py",
-    "docs/losses.md": "tests/unit/training/losses",
     "docs/service.md": "tests/extras/service",
-    "docs/training.md": "tests/unit/training/test_schedules.py",
 }
 # Commands that report something missing here, with their exit status.
 STATUSES = {

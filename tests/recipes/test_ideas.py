@@ -1,11 +1,11 @@
 """Ideas of recent papers train ten steps from an empty folder: files of a user's own, or lines.
 
-The files are those of docs and of tests/ideas; nothing in the package is changed for them.
+The files are those of docs, of recipes/ideas and of tests/ideas; nothing in the package is changed
+for them.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -13,12 +13,9 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.distributed.test_exactness import step_losses
+from tests.steps_shown import shown_files
 
 IDEAS = ROOT / "tests" / "ideas"
-FILE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.DOTALL)
-PAGES = [
-    ROOT / "docs" / name for name in ("your_own.md", "training_steps.md", "lengths.md", "rates.md")
-]
 STEPS = 10
 OWN = """
 own < debug
@@ -44,7 +41,7 @@ CONFIGS = {
     "front_end.front_end_class = None\nback_end.back_end_class = None",
     "reversed": "network.tasks = ('my_task.Speakers',)",
     "two heads": "network.tasks = ('my_task.Speakers',)\nsource.column = 'attack'",
-    "taught": "network.tasks = ('my_student.Taught',)\n"
+    "taught": "network.tasks = ('distillation.Taught',)\n"
     "taught.network = 'output/teacher/networks/epoch.2.step.10.pt'",
     "sam": "network.training_step = 'my_sam.SAM'\nsam.rho = 0.1",
     "adaptive sam": "network.training_step = 'my_sam.SAM'\nsam.adaptive = True\n"
@@ -68,9 +65,8 @@ FIRST = {"taught": "attention", "fine-tuning": "pretraining"}
 def mine(recipe, corpus):
     for path in IDEAS.glob("idea_*.py"):
         shutil.copy(path, recipe.folder)
-    for page in PAGES:
-        for name, code in FILE.findall(page.read_text(encoding="utf-8")):
-            (recipe.folder / f"{name}.py").write_text(code)
+    for name, code in shown_files().items():
+        (recipe.folder / f"{name}.py").write_text(code)
     blocks = [OWN]
     for name, lines in CONFIGS.items():
         config = name.replace(" ", "-")

@@ -1,4 +1,4 @@
-"""Training on recordings of varying length, as docs/lengths.md says it."""
+"""Training on recordings of varying length, as docs/training.md says it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import re
 import pytest
 import torch
 
-from tests.conftest import ROOT
 from tests.distributed.test_exactness import assert_equal_runs, step_losses, weights
+from tests.steps_shown import shown_files
 
-PAGE = ROOT / "docs" / "lengths.md"
-FILE = re.compile(r"```python\n# (\w+)\.py\n(.*?)```", re.DOTALL)
 CONFIG = """
 varying < debug
 network.network_class = 'my_varying.Varying'
@@ -50,9 +48,8 @@ class End(Callback):
 def mine(recipe):
     recipe.add_configs(CONFIG)
     (recipe.folder / "my_end.py").write_text(END)
-    for page in (PAGE, PAGE.with_name("training_steps.md")):
-        for name, code in FILE.findall(page.read_text(encoding="utf-8")):
-            (recipe.folder / f"{name}.py").write_text(code)
+    for name, code in shown_files().items():
+        (recipe.folder / f"{name}.py").write_text(code)
     return recipe
 
 

@@ -8,7 +8,7 @@ from tests.steps_shown import shown_files
 
 CONFIG = """
 own < normed
-network.training_step = 'my_teacher.MeanTeacher'
+network.training_step = 'mean_teacher.MeanTeacher'
 network.max_epochs = 2
 network.checkpoint_interval_steps = 2
 network.print_interval = 1
@@ -86,7 +86,7 @@ class Full(TrainingStep):
 def own(recipe):
     recipe.add_configs(CONFIG)
     files = shown_files()
-    (recipe.folder / "my_teacher.py").write_text(files["my_teacher"])
+    (recipe.folder / "mean_teacher.py").write_text(files["mean_teacher"])
     (recipe.folder / "my_steps.py").write_text(FAULTY)
     return recipe
 

@@ -19,7 +19,7 @@ from tests.steps_shown import shown_files
 CONFIG = """
 mixed < normed
 recipe.training_sets = ('demo-train', 'calls')
-network.training_step = 'my_teacher.MeanTeacher'
+network.training_step = 'mean_teacher.MeanTeacher'
 network.max_epochs = 2
 network.checkpoint_interval_steps = 2
 teacher.decay = 0.9
@@ -30,7 +30,7 @@ recipe.validation_sets = ()
 recipe.end_stage = 1
 network.network_class = 'asdf.networks.SSL_ASP'
 front_end.architecture = 'tiny'
-network.training_step = 'my_pretraining.Denoising'
+network.training_step = 'denoising.Denoising'
 network.train_clip_size = 8000
 network.optimizer = 'adam'
 network.initial_learning_rate = 0.001

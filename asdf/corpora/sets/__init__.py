@@ -1,5 +1,5 @@
 """Definitions of the public corpora, in single files or tables; `registry` collects them.
 
 To add a corpus, write a `KnownCorpus` with all facts about it in a file of this folder, and its
-rows in docs/corpora.md. tests/unit/corpora/test_adding.py reports what is missing.
+row in docs/corpora.md. tests/unit/corpora/test_adding.py reports what is missing.
 """

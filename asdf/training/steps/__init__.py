@@ -1,6 +1,6 @@
 """Training steps for `network.training_step`, and the base class of your own.
 
-A custom training step is a class derived from `TrainingStep` (docs/training_steps.md).
+A custom training step is a class derived from `TrainingStep` (docs/your_own.md).
 """
 
 from asdf.training.steps.direction import Direction

@@ -34,7 +34,7 @@ class TrainingStep(ABC):
     """Base class of training steps, the project's and your own.
 
     Set `network.training_step = 'my_step.MyStep'` to use yours, with `my_step.py` in the recipe's
-    folder. docs/training_steps.md has complete examples.
+    folder. docs/your_own.md has complete examples.
 
     Attributes:
         settings: Sections of all settings, as plain dataclasses.

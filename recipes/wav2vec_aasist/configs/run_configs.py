@@ -192,7 +192,7 @@ recipe.evaluation_sets = ('asvspoof21-la:eval', 'asvspoof21-df:eval', 'in-the-wi
 
 
 # Trained on one corpus, scored on many, each with the trials and the 4 s that published numbers are
-# of: one table with averages and pooled error rates (docs/protocols.md). 'a+b' is one set of two
+# of: one table with averages and pooled error rates (docs/reproduce.md). 'a+b' is one set of two
 # corpora: MLAAD has spoofs alone, and M-AILABS the bona fide speech that belongs to them. Leave out
 # what you do not have: "recipe.evaluation_sets=('in-the-wild', 'for:testing')".
 #     python run.py generalisation
@@ -818,7 +818,7 @@ vocoding.vocoders = ('griffin_lim', 'source_filter', 'lpc', 'phase')
 vocoding.corpus_spoofs = False
 
 # The best detector that two CPU cores train in minutes from those 600 recordings, without any
-# pretrained weights: statistics of how band energies move in time (docs/small_detector.md), one
+# pretrained weights: statistics of how band energies move in time (docs/reproduce.md), one
 # hidden layer, and another 4 s of a recording in each epoch, half of them through a codec. Chosen
 # by how it does on attacks and speakers that training does without.
 #     python run.py mini-best paths.database_folder=/where/it/is

@@ -13,7 +13,6 @@ from asdf.settings.sections import Sections
 from asdf.training.losses import OCSoftmax
 from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList
-from tests.conftest import ROOT
 from tests.small_networks import Normed, Plain
 from tests.unit.conftest import network_settings
 
@@ -196,18 +195,3 @@ def test_an_own_loss_without_logits_trains_what_it_depends_on(folder) -> None:
     build_loss(network, LIST, settings, folder)
     trained = [name for name, value in network.named_parameters() if value.requires_grad]
     assert trained == ["convolution.weight", "convolution.bias", "trained_loss.centre_E"]
-
-
-def test_the_loss_of_the_documents_is_one(tmp_path) -> None:
-    text = (ROOT / "docs" / "losses.md").read_text()
-    code = text.split("```python\n")[1].split("```")[0]
-    (tmp_path / "my_loss_of_docs.py").write_text(code)
-    settings = settings_of("my_loss_of_docs.Centre")
-    network = Plain(settings)
-    loss = build_loss(network, LIST, settings, tmp_path)
-    _, logits = network.eval()(torch.randn(2, 4000))
-    assert loss.gives_logits and (logits[:, 1] < 0).all()
-    labels = torch.tensor([0, 1])
-    values = loss.per_utterance(torch.zeros(2, 48), logits, labels, {"attack": ["A19", "-"]})
-    easier = loss.per_utterance(torch.zeros(2, 48), logits, labels, {"attack": ["A01", "-"]})
-    torch.testing.assert_close(values, easier * torch.tensor([2.0, 1.0]))
