@@ -1,6 +1,6 @@
 """Launches of many runs: points, a queue over GPUs of a node or a job array, states."""
 
-from asdf.launcher.planning import Plan, PlannedRun, PointOptions, plan_runs
+from asdf.launcher.planning import Plan, PointOptions, plan_runs
 from asdf.launcher.processes import Slots, choose_gpus, kill_tree, run_queue
 from asdf.launcher.slurm import (
     PartArray,
@@ -11,21 +11,12 @@ from asdf.launcher.slurm import (
     submit_array,
     submit_parts,
 )
-from asdf.launcher.states import (
-    Job,
-    Table,
-    list_runs,
-    outcome_settings,
-    read_results,
-    settings_digest,
-    summary,
-)
+from asdf.launcher.states import Job, Table, list_runs, read_results, summary
 
 __all__ = [
     "Job",
     "PartArray",
     "Plan",
-    "PlannedRun",
     "PointOptions",
     "Slots",
     "Table",
@@ -34,13 +25,11 @@ __all__ = [
     "choose_gpus",
     "kill_tree",
     "list_runs",
-    "outcome_settings",
     "plan_runs",
     "queued_runs",
     "read_results",
     "run_queue",
     "sbatch_words",
-    "settings_digest",
     "submit_array",
     "submit_parts",
     "summary",

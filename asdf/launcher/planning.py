@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from asdf.errors import UsageError
+from asdf.launcher.states import Job
 from asdf.recipe.command_line import corpora_of, from_current_folder
 from asdf.recipe.left_out_folds import (
     FOLD_SETTINGS,
@@ -42,7 +43,7 @@ from asdf.recipe.lists import Lists
 from asdf.recipe.problems import Problem, failures, raise_problems
 from asdf.recipe.run_folders import folders_of
 from asdf.runs.seeds import derived_seed
-from asdf.settings import Sections, Settings
+from asdf.settings import Settings
 from asdf.settings.catalogue import Catalogue
 from asdf.settings.config_layers import Config
 from asdf.settings.literals import parse_literal, split_values
@@ -74,20 +75,20 @@ Point = tuple[Choice, ...]
 """Settings of one run on top of its config; () for an unchanged config."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PointOptions:
     """The command-line options that define the points.
 
     Attributes:
-        sweeps: Texts of the form 'section.name=value,value'.
-        draws: Number of points to draw from the grid; None for all.
+        sweep: Texts of the form 'section.name=value,value'.
+        random: Number of points to draw from the grid; None for all.
         folds: Description such as 'attack:2'; each point then has a run per fold (see
             `asdf.recipe.left_out_folds`).
     """
 
     seeds: str | None = None
-    sweeps: Sequence[str] = ()
-    draws: int | None = None
+    sweep: Sequence[str] = ()
+    random: int | None = None
     folds: str | None = None
 
 
@@ -132,11 +133,11 @@ def read_points_options(
         grid.reserve(FOLD_SETTINGS, "--folds")
     if options.seeds is not None:
         grid.add(SEED, "--seeds", _read_seeds(options.seeds, collector))
-    for sweep in options.sweeps:
+    for sweep in options.sweep:
         grid.add_sweep(sweep)
     seeds = tuple(grid.axes.pop(SEED, ()))
     size = prod(map(len, grid.axes.values()))
-    if options.draws is None:
+    if options.random is None:
         _check_size(size * max(len(seeds), 1), collector)
         return Points(_all_points(grid.axes, size), size, seeds)
     swept = _draw(grid.axes, size, options, collector)
@@ -262,7 +263,7 @@ def _draw(
     axes: dict[str, list[Choice]], size: int, options: PointOptions, collector: Collector
 ) -> tuple[Point, ...]:
     """Return points of the grid without repetition, in the order of the grid."""
-    draws = options.draws or 0
+    draws = options.random or 0
     problem = ""
     if draws < 1:
         problem = "at least one point is needed"
@@ -403,24 +404,6 @@ def _digest(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class PlannedRun:
-    """A run of a launch: a config with a point applied.
-
-    Attributes:
-        name: Name of the config and the point, for display.
-        overrides: Arguments after the config's name on the command line of its run.py.
-        output: Folder of all systems, which usually contains that of the run.
-    """
-
-    name: str
-    config: str
-    overrides: tuple[str, ...]
-    system: Path
-    output: Path
-    settings: Sections
-
-
-@dataclass(frozen=True)
 class Plan:
     """The runs of a launch, and their points.
 
@@ -428,7 +411,7 @@ class Plan:
         folds: Number of folds of each point of each config; None without folds.
     """
 
-    runs: tuple[PlannedRun, ...]
+    jobs: list[Job]
     points: Points
     folds: tuple[int, ...] | None = None
 
@@ -441,7 +424,7 @@ class Plan:
         """Return the number of runs and its factors, in words."""
         points = len(self.points.swept)
         seeds = max(len(self.points.seeds), 1)
-        configs = len(self.runs) // (points * seeds)
+        configs = len(self.jobs) // (points * seeds)
         if self.folds is not None:
             configs = len(self.folds) // (points * seeds)
         factors = [count_of(configs, "config")]
@@ -454,14 +437,14 @@ class Plan:
             factors.append(count_of(low, "fold") if low == high else f"{low} to {high} folds")
         if self.points.seeds:
             factors.append(count_of(seeds, "seed"))
-        return f"{count_of(len(self.runs), 'run')}: {' x '.join(factors)}"
+        return f"{count_of(len(self.jobs), 'run')}: {' x '.join(factors)}"
 
 
 def plan_runs(
     recipe: Path,
     configs: Sequence[str],
     overrides: Sequence[str],
-    options: PointOptions | None = None,
+    options: PointOptions,
     launchers: Sequence[str] = (),
 ) -> Plan:
     """Return the runs of a launch.
@@ -476,7 +459,6 @@ def plan_runs(
         UsageError: lists every error in the options, in the configs and in all points; or two runs
             have the same system folder.
     """
-    options = options or PointOptions()
     collector = Collector()
     points = read_points_options(options, overrides, collector, from_current_folder)
     all_points = points.all()
@@ -496,20 +478,20 @@ def plan_runs(
     if options.folds is not None:
         counts, planned = fold_points(recipe, options.folds, planned, initial)
         folds = tuple(counts)
-    runs: dict[Path, PlannedRun] = {}
+    jobs: dict[Path, Job] = {}
     for entry in planned:
-        run = _plan_run(recipe, entry)
-        earlier = runs.setdefault(run.system, run)
-        if earlier is not run:
+        job = _plan_job(recipe, entry)
+        earlier = jobs.setdefault(job.system, job)
+        if earlier is not job:
             raise UsageError(
-                f"configs {earlier.name} and {run.name} have the same system folder, "
-                f"{run.system}, and would overwrite each other: give one of them another "
+                f"configs {earlier.name} and {job.name} have the same system folder, "
+                f"{job.system}, and would overwrite each other: give one of them another "
                 "paths.system_folder."
             )
-    return Plan(tuple(runs.values()), points, folds)
+    return Plan(list(jobs.values()), points, folds)
 
 
-def _plan_run(recipe: Path, planned: PlannedPoint) -> PlannedRun:
+def _plan_job(recipe: Path, planned: PlannedPoint) -> Job:
     config = planned.config
     settings = config.sections()
     name = config.name
@@ -526,4 +508,6 @@ def _plan_run(recipe: Path, planned: PlannedPoint) -> PlannedRun:
     folders = folders_of(settings.paths, recipe.parent)
     # Through a link, one folder may have two names.
     system_folder = folders.system.resolve()
-    return PlannedRun(name, config.name, tuple(overrides), system_folder, folders.output, settings)
+    return Job(
+        name, config.name, list(overrides), system_folder, settings, folders.output, recipe.parent
+    )

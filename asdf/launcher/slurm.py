@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asdf.errors import AsdfError, UsageError
-from asdf.launcher.planning import PlannedRun
+from asdf.launcher.states import Job
 from asdf.runs.files import write_text
 
 NOTHING = " Nothing was submitted."
@@ -73,20 +73,6 @@ exit "$status"
 """
 
 
-@dataclass(frozen=True)
-class QueuedTask:
-    """A queued job, or task of an array.
-
-    Attributes:
-        id: Number of the job; for a task, the number of the array followed by '_' and that of the
-            task.
-        comment: Comment that it was submitted with.
-    """
-
-    id: str
-    comment: str
-
-
 def check_array_options(options: Sequence[str], tasks: str, without: str) -> None:
     """Refuse options of sbatch that are reserved for the array, and machines without Slurm.
 
@@ -110,8 +96,10 @@ def check_array_options(options: Sequence[str], tasks: str, without: str) -> Non
         )
 
 
-def queued_tasks() -> list[QueuedTask]:
-    """Return this user's queued jobs, with each task of an array separately.
+def queued_tasks() -> list[tuple[str, str]]:
+    """Return this user's queued jobs, each task of an array separately, with their comments.
+
+    A task is the number of its array, '_' and its own.
 
     Raises:
         AsdfError: Slurm does not respond.
@@ -120,7 +108,7 @@ def queued_tasks() -> list[QueuedTask]:
     tasks = []
     for line in run_slurm(command, Path.cwd()).splitlines():
         task, _, comment = line.strip().partition("|")
-        tasks.append(QueuedTask(task, comment))
+        tasks.append((task, comment))
     return tasks
 
 
@@ -177,26 +165,22 @@ def queued_runs() -> dict[Path, str]:
     queued: dict[Path, str] = {}
     # Each task of an array has its own line.
     files: dict[Path, list[str]] = {}
-    for task in queued_tasks():
-        number = task.id.rpartition("_")[2]
-        if task.comment.startswith(_RUNS_COMMENT) and number.isdecimal():
-            file = Path(task.comment.removeprefix(_RUNS_COMMENT))
+    for task, comment in queued_tasks():
+        number = task.rpartition("_")[2]
+        if comment.startswith(_RUNS_COMMENT) and number.isdecimal():
+            file = Path(comment.removeprefix(_RUNS_COMMENT))
             # A file that cannot be read, or a line without a system folder, is not of a launch.
             with suppress(OSError, ValueError, IndexError, KeyError, TypeError):
                 if file not in files:
                     files[file] = file.read_text(encoding="utf-8").splitlines()
-                queued[Path(json.loads(files[file][int(number)])["system"])] = task.id
+                queued[Path(json.loads(files[file][int(number)])["system"])] = task
     return queued
 
 
 def submit_array(
-    runs: Sequence[PlannedRun],
-    recipe: Path,
-    script: Path,
-    max_running: int | None,
-    options: Sequence[str],
+    jobs: Sequence[Job], recipe: Path, script: Path, max_running: int | None, options: Sequence[str]
 ) -> str:
-    """Submit one task for each run, and return where to watch and how to end them, in words.
+    """Submit one task for each job, and return where to watch and how to end them, in words.
 
     The file of runs is written next to their systems.
 
@@ -211,33 +195,33 @@ def submit_array(
             reason.
     """
     lines = []
-    for run in runs:
+    for job in jobs:
         line = {
             "recipe": str(recipe),
-            "config": run.config,
-            "overrides": list(run.overrides),
-            "system": str(run.system),
+            "config": job.config,
+            "overrides": job.overrides,
+            "system": str(job.system),
         }
         lines.append(json.dumps(line))
     text = "\n".join(lines) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    file = runs[0].output / f"launch-{digest}.jsonl"
+    file = jobs[0].output / f"launch-{digest}.jsonl"
     write_text(file, text)
-    tasks = f"0-{len(runs) - 1}"
+    tasks = f"0-{len(jobs) - 1}"
     if max_running is not None:
         tasks += f"%{max_running}"
     scripts = script.absolute().parent
     # Our scripts find each other relative to the folder of the submission.
     folder = scripts.parent if (scripts / "common.sh").is_file() else Path.cwd()
     sbatch = [f"--array={tasks}", f"--comment={_RUNS_COMMENT}{file}", *options]
-    job = submit(sbatch, [str(script.absolute()), "--points", str(file)], folder)
+    number = submit(sbatch, [str(script.absolute()), "--points", str(file)], folder)
     limit = "" if max_running is None else f", at most {max_running} at a time"
     return (
-        f"submitted {len(runs)} runs as job {job}, tasks 0 to {len(runs) - 1}{limit}\n"
+        f"submitted {len(jobs)} runs as job {number}, tasks 0 to {len(jobs) - 1}{limit}\n"
         f"  runs, one line per task: {file}\n"
-        f"  watch: squeue --job {job}; the tasks' output is in {folder}\n"
-        f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {job}_N\n"
-        f"  cancel all: scancel {job}\n"
+        f"  watch: squeue --job {number}; the tasks' output is in {folder}\n"
+        f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {number}_N\n"
+        f"  cancel all: scancel {number}\n"
         "The same command shows finished runs, and submits those neither finished nor queued."
     )
 
@@ -362,7 +346,7 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> tuple[
         AsdfError: a script cannot be written, or sbatch refuses a job.
     """
     comment = f"{_PARTS_COMMENT}{array.home}"
-    queued = [task.id for task in queued_tasks() if task.comment == comment]
+    queued = [task for task, of in queued_tasks() if of == comment]
     if queued:
         raise UsageError(
             f"{array.output} is being computed: {len(queued)} tasks are in the queue, the first is "

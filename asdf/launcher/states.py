@@ -24,6 +24,7 @@ from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from asdf.runs.layout import Layout
 from asdf.runs.start_records import was_finished
+from asdf.settings import Sections
 from asdf.settings.loading import read_init_config
 from asdf.text import aligned, printable
 from asdf.trials.how_scored import described_set
@@ -90,35 +91,36 @@ class JobResult:
 
 @dataclass
 class Job:
-    """One run of a launch.
+    """One run of a launch: a config with a point applied, and its state.
 
     Attributes:
+        name: Name of the config and the point, for the screen.
         overrides: Arguments after the config's name on the run's command line.
-        digest: Digest of the settings; see `settings_digest`.
+        output: Folder of all systems, which usually contains that of the run.
+        modules: Folder of the recipe, for modules of your own.
         slots_needed: Number of slots that the run takes.
         detail: Text that the table shows after the state.
         results: Rows of the run's results.json.
-        name: Name of the run, if it differs from its config.
-        settings: Settings that its outcome depends on; see `outcome_settings`.
-        modules: Folder of the recipe, for modules of your own.
     """
 
+    name: str
     config: str
     overrides: list[str]
     system: Path
-    digest: str
+    settings: Sections = field(default_factory=Sections)
+    output: Path = Path()
+    modules: Path | None = None
     slots_needed: int = 1
     state: State = "waiting"
     detail: str = ""
     results: list[JobResult] = field(default_factory=list)
-    name: str = ""
-    settings: Mapping[str, Any] | None = None
-    modules: Path | None = None
 
     @property
-    def label(self) -> str:
-        """The name of the run for the screen."""
-        return self.name or self.config
+    def digest(self) -> str:
+        """A digest of the settings that the run's outcome depends on."""
+        # Sorted, because a later version may define the same settings in another order.
+        text = json.dumps(outcome_settings(self.settings), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def layout(self) -> Layout:
@@ -160,11 +162,11 @@ class Job:
         if not was_finished(self.layout.environment):
             return False
         try:
-            saved = read_init_config(self.layout.settings, self.modules).sections().plain()
+            saved = read_init_config(self.layout.settings, self.modules).sections()
         except AsdfError:
             return False
         # Digests would not do: a default of 20 becomes 20.0 when it is read from a file.
-        return outcome_settings(saved) == self.settings
+        return outcome_settings(saved) == outcome_settings(self.settings)
 
     def save_state(self) -> None:
         """Save the state for a later launch.
@@ -191,26 +193,16 @@ class Job:
             return ""
 
 
-def outcome_settings(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def outcome_settings(settings: Sections) -> dict[str, dict[str, Any]]:
     """Return the settings that a run's outcome depends on, by section and name.
 
     These exclude folders, and settings that change only where or how fast the run computes.
-
-    Args:
-        plain: All settings, as returned by `Sections.plain`.
     """
-    values = {section: dict(settings) for section, settings in plain.items()}
+    values = {section: dict(named) for section, named in settings.plain().items()}
     del values["paths"]
     for name in _PLACE_OR_SPEED:
         values["computing"].pop(name, None)
     return values
-
-
-def settings_digest(plain: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a digest of the settings that a run's outcome depends on; `plain` as above."""
-    # Sorted, because a later version may define the same settings in another order.
-    text = json.dumps(outcome_settings(plain), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_results(path: Path) -> list[JobResult]:
@@ -254,11 +246,11 @@ class Table:
                 # A line for each epoch of each run would hide the others; epochs are in the run's
                 # log.
                 words = f"log {shown_path(job.log)}"
-            line = ", ".join(filter(None, [f"{job.label}: {job.state}", words]))
+            line = ", ".join(filter(None, [f"{job.name}: {job.state}", words]))
             # All jobs wait at first, which needs no line.
-            if line != self._printed.get(job.label, f"{job.label}: waiting"):
+            if line != self._printed.get(job.name, f"{job.name}: waiting"):
                 self.print_line(line)
-            self._printed[job.label] = line
+            self._printed[job.name] = line
 
     def _draw(self, jobs: Sequence[Job]) -> None:
         columns, height = shutil.get_terminal_size()
@@ -270,8 +262,8 @@ class Table:
         if not fits:
             by_interest = sorted(jobs, key=lambda job: _BY_INTEREST.index(job.state))
             shown = by_interest[: max_rows - 1]
-        width = max(len(job.label) for job in jobs)
-        texts = [f"{job.label:<{width}}  {job.state:<7}  {_detail(job)}".rstrip() for job in shown]
+        width = max(len(job.name) for job in jobs)
+        texts = [f"{job.name:<{width}}  {job.state:<7}  {_detail(job)}".rstrip() for job in shown]
         if not fits:
             texts.append(_counts(jobs))
         # A longer line would wrap, and moving up would be one line short.
@@ -303,8 +295,8 @@ def summary(jobs: Sequence[Job], with_results: bool = True) -> str:
         lines += _result_lines(jobs)
     for job in jobs:
         if job.state == "failed":
-            lines.append(f"{job.label} failed: {job.detail}\n  log: {job.log}")
-    unfinished = [job.label for job in jobs if job.state in ("stopped", "waiting")]
+            lines.append(f"{job.name} failed: {job.detail}\n  log: {job.log}")
+    unfinished = [job.name for job in jobs if job.state in ("stopped", "waiting")]
     if unfinished:
         lines.append(f"unfinished: {', '.join(unfinished)}. The same command continues them.")
     return "\n".join(lines)
@@ -315,7 +307,7 @@ def _result_lines(jobs: Sequence[Job]) -> list[str]:
 
     Each has a row per config and network, and a column per set.
     """
-    results = [(job.label, result) for job in jobs for result in job.results]
+    results = [(job.name, result) for job in jobs for result in job.results]
     cells_of = {"EER %": [(label, row, f"{100 * row.eer:.3f}") for label, row in results]}
     for label, row in results:
         if row.metric and row.value is not None:
@@ -337,7 +329,7 @@ def _result_lines(jobs: Sequence[Job]) -> list[str]:
 def list_runs(jobs: Sequence[Job]) -> str:
     """Return the runs of a launch that is not started, with their folders, one per line."""
     states = [f"{job.state}, {job.detail}" if job.detail else job.state for job in jobs]
-    rows = [[job.label, x, shown_path(job.system)] for job, x in zip(jobs, states, strict=True)]
+    rows = [[job.name, x, shown_path(job.system)] for job, x in zip(jobs, states, strict=True)]
     return "\n".join(aligned(rows))
 
 

@@ -44,18 +44,15 @@ from asdf.errors import UsageError
 from asdf.launcher import (
     Job,
     Plan,
-    PlannedRun,
     PointOptions,
     Slots,
     Table,
     check_script,
     choose_gpus,
     list_runs,
-    outcome_settings,
     plan_runs,
     queued_runs,
     run_queue,
-    settings_digest,
     submit_array,
     summary,
 )
@@ -187,7 +184,7 @@ def write_results(jobs: Sequence[Job], page: Path | None, table: Path | None) ->
     Returns:
         Whether the outputs were written.
     """
-    unfinished = [job.label for job in jobs if job.state != "done"]
+    unfinished = [job.name for job in jobs if job.state != "done"]
     if unfinished:
         show(f"no report yet: {len(unfinished)} of {len(jobs)} runs are unfinished")
         return False
@@ -253,90 +250,66 @@ def launcher_overrides(slots: Slots, processes: int | None, cpu_is_meant: bool) 
     return overrides
 
 
-def make_jobs(
-    runs: Sequence[PlannedRun], recipe: Path, slots: Slots, processes: int | None
-) -> list[Job]:
-    """Return a job per run.
+def place_jobs(jobs: Sequence[Job], slots: Slots, processes: int | None) -> None:
+    """Give the jobs their numbers of slots, processes and threads.
 
     Raises:
         UsageError: there is no GPU, or too few, for a run that needs them.
     """
-    jobs = []
-    for run in runs:
-        computing = run.settings.computing
+    for job in jobs:
+        computing = job.settings.computing
         if not slots.are_gpus:
             try:
                 usable_gpus(computing, look_without_torch())
             except UsageError as error:
                 raise UsageError(
-                    f"config {run.name}: {error} To launch runs on the CPU, use --slots N."
+                    f"config {job.name}: {error} To launch runs on the CPU, use --slots N."
                 ) from None
-        needed = slots.needed(computing.processes)
-        if needed > len(slots.names):
+        job.slots_needed = slots.needed(computing.processes)
+        if job.slots_needed > len(slots.names):
             raise UsageError(
-                f"config {run.name} runs in {computing.processes} processes, but only "
+                f"config {job.name} runs in {computing.processes} processes, but only "
                 f"{len(slots.names)} GPUs are available ({', '.join(slots.names)}). Give more with "
                 "--gpus, or use a smaller --processes-per-run."
             )
-        overrides = list(run.overrides)
         # Fixed now: a config that is edited before its run starts must not take more slots.
         if processes is None:
-            overrides.append(f"computing.processes={computing.processes}")
+            job.overrides.append(f"computing.processes={computing.processes}")
         if not slots.are_gpus and computing.threads is None:
             # Runs that each start a thread for every core would slow each other down.
             share = usable_cores() // (len(slots.names) * computing.processes)
-            overrides.append(f"computing.threads={max(1, share)}")
-        job = plain_job(run, recipe)
-        job.overrides = overrides
-        job.slots_needed = needed
-        jobs.append(job)
-    return jobs
+            job.overrides.append(f"computing.threads={max(1, share)}")
 
 
-def plain_job(run: PlannedRun, recipe: Path) -> Job:
-    """Return the job of a run, independent of where it will run."""
-    job = Job(run.config, list(run.overrides), run.system, settings_digest(run.settings.plain()))
-    job.name = run.name
-    job.settings = outcome_settings(run.settings.plain())
-    job.modules = recipe.parent
-    return job
-
-
-def submit(plan: Plan, recipe: Path, args: LaunchOptions, sbatch_options: Sequence[str]) -> int:
+def submit(plan: Plan, recipe: Path, script: Path, args: LaunchOptions, sbatch: list[str]) -> int:
     """Submit the runs that are neither done nor queued, or list all of them.
 
     Raises:
         AsdfError: Slurm refuses.
     """
     queued = queued_runs()
-    jobs: list[Job] = []
-    waiting = []
-    for run in plan.runs:
-        job = plain_job(run, recipe)
+    for job in plan.jobs:
         job.restore_state()
-        jobs.append(job)
-        if run.system in queued:
+        if job.system in queued:
             job.state = "waiting"
-            job.detail = f"in the queue as {queued[run.system]}"
-        elif job.state != "done":
-            waiting.append(run)
+            job.detail = f"in the queue as {queued[job.system]}"
     show(plan.describe())
     if args.dry_run:
-        show(list_runs(jobs))
+        show(list_runs(plan.jobs))
         return 0
-    done = [job for job in jobs if job.state == "done"]
+    done = [job for job in plan.jobs if job.state == "done"]
     if done:
         show(summary(done))
-    in_queue = [f"{job.label} {job.detail}" for job in jobs if job.state != "done" and job.detail]
+    in_queue = [f"{job.name} {job.detail}" for job in plan.jobs if job.system in queued]
     if in_queue:
         show(and_more(in_queue, _SHOWN))
     if plan.folds is not None:
-        show_left_out(jobs)
-    if not waiting:
+        show_left_out(plan.jobs)
+    waiting = [job for job in plan.jobs if job.state != "done" and job.system not in queued]
+    if waiting:
+        show(submit_array(waiting, recipe, script, args.max_running, sbatch))
+    else:
         show("nothing to submit")
-        return 0
-    assert args.slurm is not None
-    show(submit_array(waiting, recipe, Path(args.slurm), args.max_running, sbatch_options))
     return 0
 
 
@@ -358,24 +331,23 @@ def main(arguments: list[str]) -> int:
     check_options(args, sbatch_options)
     check_outputs(args.report, args.latex)
     command = parse_command_line(list(args.words), "")
-    options = PointOptions(args.seeds, list(args.sweep), args.random, args.folds)
+    points = PointOptions(seeds=args.seeds, sweep=args.sweep, random=args.random, folds=args.folds)
     if args.slurm is not None:
-        launchers: Sequence[str] = SLURM_OVERRIDES
-        plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
-        return submit(plan, recipe, args, sbatch_options)
+        plan = plan_runs(recipe, command.configs, command.overrides, points, SLURM_OVERRIDES)
+        return submit(plan, recipe, Path(args.slurm), args, sbatch_options)
     refuse_launchers_settings([*command.overrides, *args.sweep])
     slots = open_slots(args.gpus, args.slots)
     launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
-    plan = plan_runs(recipe, command.configs, command.overrides, options, launchers)
+    plan = plan_runs(recipe, command.configs, command.overrides, points, launchers)
     if args.dry_run:
         # The results so far are included.
-        planned = [plain_job(run, recipe) for run in plan.runs]
-        for job in planned:
+        for job in plan.jobs:
             job.restore_state()
         show(plan.describe())
-        show(list_runs(planned))
+        show(list_runs(plan.jobs))
         return 0
-    jobs = make_jobs(plan.runs, recipe, slots, args.processes_per_run)
+    jobs = plan.jobs
+    place_jobs(jobs, slots, args.processes_per_run)
     if not slots.are_gpus and args.slots is None:
         show("warning: no GPU found: runs use the CPU, one at a time (--slots N: N at a time)")
     if plan.has_points:

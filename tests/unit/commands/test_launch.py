@@ -7,9 +7,10 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.distributed.devices import Build, SeenGpus, usable_cores
-from asdf.launcher import Job, plan_runs
-from asdf.launcher.commands.launch import launcher_overrides, make_jobs
+from asdf.launcher.commands.launch import launcher_overrides, place_jobs
+from asdf.launcher.planning import PointOptions, plan_runs
 from asdf.launcher.processes import Slots
+from asdf.launcher.states import Job
 from tests.conftest import ROOT
 
 ARRAY = str(ROOT / "puhti_slurm_scripts" / "puhti_array.sh")
@@ -22,8 +23,9 @@ def jobs(recipe, words, slots, processes, cpu_is_meant=True) -> list[Job]:
     configs = [word for word in words if "=" not in word]
     overrides = [word for word in words if "=" in word]
     launchers = launcher_overrides(slots, processes, cpu_is_meant)
-    plan = plan_runs(path, configs, overrides, launchers=launchers)
-    return make_jobs(plan.runs, path, slots, processes)
+    plan = plan_runs(path, configs, overrides, PointOptions(), launchers)
+    place_jobs(plan.jobs, slots, processes)
+    return plan.jobs
 
 
 def launch(recipe, capsys, *words):

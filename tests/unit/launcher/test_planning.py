@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.launcher import PointOptions, plan_runs
+from asdf.launcher.planning import PointOptions, plan_runs
 from tests.recipes.voices import make_voices, trials_of
 
 OWN = '''
@@ -39,26 +39,26 @@ def test_each_point_is_a_run_with_a_folder_that_names_its_values(recipe):
         ["debug", "normed"],
         "network.max_epochs=1",
         launchers=["computing.gpu_ids=None"],
-        sweeps=["network.initial_learning_rate=1e-3,1e-4"],
+        sweep=["network.initial_learning_rate=1e-3,1e-4"],
         seeds="0-1",
     )
     assert made.describe() == "8 runs: 2 configs x 2 points x 2 seeds"
-    folders = [run.system.relative_to(recipe.output) for run in made.runs]
+    folders = [run.system.relative_to(recipe.output) for run in made.jobs]
     assert folders[:4] == [
         Path("system1-initial_learning_rate_0.001-seed0"),
         Path("system1-initial_learning_rate_0.001-seed1"),
         Path("system1-initial_learning_rate_0.0001-seed0"),
         Path("system1-initial_learning_rate_0.0001-seed1"),
     ]
-    last = made.runs[-1]
+    last = made.jobs[-1]
     assert (last.name, last.config) == ("normed-initial_learning_rate_0.0001-seed1", "normed")
-    assert last.overrides == (
+    assert last.overrides == [
         "network.max_epochs=1",
         "computing.gpu_ids=None",
         "network.initial_learning_rate=1e-4",
         "recipe.seed=1",
         "paths.system_folder='normed-initial_learning_rate_0.0001-seed1'",
-    )
+    ]
     assert last.settings.network.initial_learning_rate == 1e-4
     assert (last.settings.recipe.seed, last.settings.network.max_epochs) == (1, 1)
     assert last.settings.paths.system_folder == folders[-1].name
@@ -67,51 +67,51 @@ def test_each_point_is_a_run_with_a_folder_that_names_its_values(recipe):
 def test_settings_that_a_class_of_the_users_declares_are_swept(recipe):
     (recipe.folder / "wide.py").write_text(OWN)
     recipe.add_configs("wide < debug\nnetwork.network_class = 'wide.Wide'\n")
-    made = plan(recipe, ["wide"], sweeps=["wide.hidden=64,128", "wide.max_epochs=3"])
-    assert [run.system.name for run in made.runs] == [
+    made = plan(recipe, ["wide"], sweep=["wide.hidden=64,128", "wide.max_epochs=3"])
+    assert [run.system.name for run in made.jobs] == [
         "system1-hidden_64-wide.max_epochs_3",
         "system1-hidden_128-wide.max_epochs_3",
     ]
-    assert made.runs[1].settings.wide.hidden == 128
+    assert made.jobs[1].settings.wide.hidden == 128
     with pytest.raises(UsageError, match=r"wide\.hidden = 0: must be at least 1"):
-        plan(recipe, ["wide"], sweeps=["wide.hidden=64,0"])
+        plan(recipe, ["wide"], sweep=["wide.hidden=64,0"])
 
 
 def test_patterns_stand_for_the_configs_that_match(recipe):
     recipe.add_configs("debug2 < debug\npaths.system_folder = 'two'\n")
     made = plan(recipe, ["normed", "*d", "debug?"])
-    assert [run.name for run in made.runs] == ["normed", "debug2"]
+    assert [run.name for run in made.jobs] == ["normed", "debug2"]
     assert not made.has_points
-    assert [run.name for run in plan(recipe, ["*"]).runs] == ["debug", "normed", "debug2"]
+    assert [run.name for run in plan(recipe, ["*"]).jobs] == ["debug", "normed", "debug2"]
 
 
 def test_a_folder_for_all_runs_is_where_each_begins(recipe):
     made = plan(recipe, ["debug"], "paths.system_folder=group/net/", seeds="0-1")
-    assert [run.system for run in made.runs] == [
+    assert [run.system for run in made.jobs] == [
         recipe.output / "group" / "net-seed0",
         recipe.output / "group" / "net-seed1",
     ]
-    assert made.runs[0].overrides == ("recipe.seed=0", "paths.system_folder='group/net-seed0'")
+    assert made.jobs[0].overrides == ["recipe.seed=0", "paths.system_folder='group/net-seed0'"]
     with pytest.raises(UsageError, match="debug-seed0 and normed-seed0 have the same system"):
         plan(recipe, ["debug", "normed"], "paths.system_folder=one", seeds="0-1")
 
 
 def test_two_spellings_of_a_value_meet_in_one_folder(recipe):
     with pytest.raises(UsageError, match="have the same system folder"):
-        plan(recipe, ["debug"], sweeps=["network.initial_learning_rate=1,1.0"])
+        plan(recipe, ["debug"], sweep=["network.initial_learning_rate=1,1.0"])
 
 
 def test_relative_paths_are_meant_from_the_current_folder(recipe, monkeypatch):
     monkeypatch.chdir(recipe.folder)
-    made = plan(recipe, ["debug"], sweeps=["front_end.weights=a.pt,None"])
-    assert made.runs[0].settings.front_end.weights == str(recipe.folder / "a.pt")
-    assert made.runs[0].system.name.startswith("system1-front_end.weights_a.pt-") or (
-        made.runs[0].system.name.startswith("system1-weights_a.pt-")
+    made = plan(recipe, ["debug"], sweep=["front_end.weights=a.pt,None"])
+    assert made.jobs[0].settings.front_end.weights == str(recipe.folder / "a.pt")
+    assert made.jobs[0].system.name.startswith("system1-front_end.weights_a.pt-") or (
+        made.jobs[0].system.name.startswith("system1-weights_a.pt-")
     )
 
 
 def test_a_draw_states_its_grid(recipe):
-    made = plan(recipe, ["debug"], sweeps=["network.max_epochs=1,2,3,4"], draws=2)
+    made = plan(recipe, ["debug"], sweep=["network.max_epochs=1,2,3,4"], random=2)
     assert made.describe() == "2 runs: 1 config x 2 of the 4 points of the grid"
 
 
@@ -122,16 +122,16 @@ def plan_folds(recipe, corpus, tmp_path, *overrides, **options):
 
 
 def test_each_fold_of_a_point_is_a_run(recipe, corpus, tmp_path):
-    made = plan_folds(recipe, corpus, tmp_path, seeds="0-1", sweeps=["network.max_epochs=1,2"])
+    made = plan_folds(recipe, corpus, tmp_path, seeds="0-1", sweep=["network.max_epochs=1,2"])
     assert made.describe() == "8 runs: 1 config x 2 points x 2 folds x 2 seeds"
-    assert [run.system.name for run in made.runs][:3] == [
+    assert [run.system.name for run in made.jobs][:3] == [
         "system1-max_epochs_1-attack_A01_A02-fold1of2-seed0",
         "system1-max_epochs_1-attack_A03-fold2of2-seed0",
         "system1-max_epochs_1-attack_A01_A02-fold1of2-seed1",
     ]
-    first = made.runs[0]
+    first = made.jobs[0]
     assert first.name == "debug-max_epochs_1-attack_A01_A02-fold1of2-seed0"
-    recipes = [run.settings.recipe for run in made.runs[:2]]
+    recipes = [run.settings.recipe for run in made.jobs[:2]]
     genuine = [trial for trial in trials_of(tmp_path / "voices", "train") if trial[2] == "-"]
     counts = {name: sum(trial[0] == name for trial in genuine) for name in ("anna", "bert")}
     largest = max(counts, key=lambda name: counts[name])
@@ -156,7 +156,7 @@ def test_each_fold_of_a_point_is_a_run(recipe, corpus, tmp_path):
         ),
         (
             (),
-            {"sweeps": ["recipe.evaluate_left_out=True,False"]},
+            {"sweep": ["recipe.evaluate_left_out=True,False"]},
             "recipe.evaluate_left_out is named by --folds and named by --sweep: remove one",
         ),
     ],

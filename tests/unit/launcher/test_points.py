@@ -31,7 +31,7 @@ def test_seeds_are_numbers_and_ranges():
 
 def test_sweeps_make_a_grid_whose_innermost_loop_is_the_seeds():
     sweeps = ["network.max_epochs=1,2", "own.kind='a,b',c", "recipe.seed=8,9"]
-    grid = read(sweeps=sweeps)
+    grid = read(sweep=sweeps)
     assert len(grid) == 8
     assert grid[:3] == [
         ["network.max_epochs=1", "own.kind='a,b'", "recipe.seed=8"],
@@ -42,7 +42,7 @@ def test_sweeps_make_a_grid_whose_innermost_loop_is_the_seeds():
 
 
 def test_values_hold_commas_in_brackets_and_quotes():
-    assert read(sweeps=["own.widths=(1, 2),[3],None"]) == [
+    assert read(sweep=["own.widths=(1, 2),[3],None"]) == [
         ["own.widths=(1, 2)"],
         ["own.widths=[3]"],
         ["own.widths=None"],
@@ -56,18 +56,18 @@ def test_values_hold_commas_in_brackets_and_quotes():
         ({"seeds": "1,2,0-3"}, "--seeds 1,2,0-3: 1 is named 2 times"),
         ({"seeds": "1,,2"}, "--seeds 1,,2: write numbers and ranges, such as 0-4 or 0,3,7-9"),
         ({"seeds": "-1"}, "--seeds -1: write numbers and ranges, such as 0-4 or 0,3,7-9"),
-        ({"sweeps": ["own.x"]}, "--sweep own.x: write section.name=value,value"),
-        ({"sweeps": ["own.x="]}, "--sweep own.x=: a value is missing before or after a comma"),
-        ({"sweeps": ["own.x=(1,2"]}, "--sweep own.x=(1,2: the bracket ( is not closed"),
-        ({"sweeps": ["own.x='a,b"]}, "--sweep own.x='a,b: the quote ' is not closed on its line"),
-        ({"sweeps": ["own.x=1e-1,0.1"]}, "--sweep own.x=1e-1,0.1: 1e-1 and 0.1 are the same value"),
-        ({"sweeps": ["own.x=a,'a'"]}, "--sweep own.x=a,'a': a and 'a' are the same value"),
+        ({"sweep": ["own.x"]}, "--sweep own.x: write section.name=value,value"),
+        ({"sweep": ["own.x="]}, "--sweep own.x=: a value is missing before or after a comma"),
+        ({"sweep": ["own.x=(1,2"]}, "--sweep own.x=(1,2: the bracket ( is not closed"),
+        ({"sweep": ["own.x='a,b"]}, "--sweep own.x='a,b: the quote ' is not closed on its line"),
+        ({"sweep": ["own.x=1e-1,0.1"]}, "--sweep own.x=1e-1,0.1: 1e-1 and 0.1 are the same value"),
+        ({"sweep": ["own.x=a,'a'"]}, "--sweep own.x=a,'a': a and 'a' are the same value"),
         (
-            {"sweeps": ["own.x=1,2", "own.x=3"]},
+            {"sweep": ["own.x=1,2", "own.x=3"]},
             "own.x is named by --sweep and named by --sweep: remove one",
         ),
         (
-            {"sweeps": ["own.x=1,2"], "overrides": ["own.x=3"]},
+            {"sweep": ["own.x=1,2"], "overrides": ["own.x=3"]},
             "own.x is set for all runs and named by --sweep: remove one",
         ),
         (
@@ -75,12 +75,12 @@ def test_values_hold_commas_in_brackets_and_quotes():
             "recipe.seed is set for all runs and named by --seeds: remove one",
         ),
         (
-            {"draws": 2},
+            {"random": 2},
             "--random 2: there is no grid to draw from; define one with --sweep "
             "section.name=value,value",
         ),
-        ({"draws": 4, "sweeps": ["own.x=1,2,3"]}, "--random 4: the grid has 3 points only"),
-        ({"draws": 0, "sweeps": ["own.x=1"]}, "--random 0: at least one point is needed"),
+        ({"random": 4, "sweep": ["own.x=1,2,3"]}, "--random 4: the grid has 3 points only"),
+        ({"random": 0, "sweep": ["own.x=1"]}, "--random 0: at least one point is needed"),
     ],
 )
 def test_mistakes(options, message):
@@ -92,9 +92,9 @@ def test_a_slip_of_the_hand_takes_no_memory():
     assert message.startswith("10,000,000,000 runs per config: more than 10,000 are refused")
     values = ",".join(map(str, range(100)))
     sweeps = [f"own.{name}={values}" for name in "abcdefgh"]
-    (message,) = mistakes_of(sweeps=sweeps)
+    (message,) = mistakes_of(sweep=sweeps)
     assert message.startswith("10,000,000,000,000,000 runs per config")
-    (message,) = mistakes_of(sweeps=sweeps, draws=3)
+    (message,) = mistakes_of(sweep=sweeps, random=3)
     assert "more than 1,000,000: name fewer values" in message
 
 
@@ -112,35 +112,35 @@ DRAWN = [
 
 
 def test_a_draw_is_the_same_whenever_it_is_repeated():
-    drawn = read(sweeps=GRID, draws=7)
+    drawn = read(sweep=GRID, random=7)
     assert drawn == DRAWN
-    assert read(sweeps=GRID[::-1], draws=7) != drawn
-    assert {frozenset(point) for point in read(sweeps=GRID[::-1], draws=7)} == {
+    assert read(sweep=GRID[::-1], random=7) != drawn
+    assert {frozenset(point) for point in read(sweep=GRID[::-1], random=7)} == {
         frozenset(point) for point in drawn
     }
 
 
 def test_larger_draws_and_grids_take_over_what_smaller_ones_drew():
-    drawn = read(sweeps=GRID, draws=7)
-    more = read(sweeps=GRID, draws=12)
+    drawn = read(sweep=GRID, random=7)
+    more = read(sweep=GRID, random=12)
     assert all(point in more for point in drawn)
-    assert read(sweeps=GRID, draws=30) == read(sweeps=GRID)
-    wider = read(sweeps=["own.a=1,2,3,4,5,6,7", GRID[1]], draws=7)
+    assert read(sweep=GRID, random=30) == read(sweep=GRID)
+    wider = read(sweep=["own.a=1,2,3,4,5,6,7", GRID[1]], random=7)
     new = [point for point in wider if point not in drawn]
     # A point drawn before is not drawn now only where a new one comes before it.
     assert all("own.a=7" in point for point in new)
 
 
 def test_every_seed_gets_the_points_that_were_drawn():
-    drawn = read(sweeps=GRID, draws=2)
-    with_seeds = read(sweeps=GRID, draws=2, seeds="0-1")
+    drawn = read(sweep=GRID, random=2)
+    with_seeds = read(sweep=GRID, random=2, seeds="0-1")
     assert with_seeds == [[*point, f"recipe.seed={seed}"] for point in drawn for seed in (0, 1)]
 
 
 def test_points_are_drawn_evenly():
     counts = dict.fromkeys("123456", 0)
     for other in range(200):
-        for point in read(sweeps=[*GRID, f"own.c={other}"], draws=3):
+        for point in read(sweep=[*GRID, f"own.c={other}"], random=3):
             counts[point[0].partition("=")[2]] += 1
     # 600 draws of 6 values: 100 each, with a standard deviation of 9.
     assert all(65 < count < 135 for count in counts.values())

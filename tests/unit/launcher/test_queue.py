@@ -54,7 +54,7 @@ time.sleep(1000)
 
 
 def job(folder: Path, config: str, slots_needed: int = 1) -> Job:
-    return Job(config, ["network.max_epochs=1"], folder / config, "", slots_needed)
+    return Job(config, config, ["network.max_epochs=1"], folder / config, slots_needed=slots_needed)
 
 
 def alive(process: int) -> bool:

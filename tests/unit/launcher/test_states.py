@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from asdf.launcher.states import Job, JobResult, outcome_settings, read_results, settings_digest
+from asdf.launcher.states import Job, JobResult, read_results
 from asdf.settings import Sections
 
 
@@ -13,8 +13,7 @@ def job(system, **values):
     for name, value in values.items():
         section, _, setting = name.partition("__")
         setattr(getattr(settings, section), setting, value)
-    wanted = outcome_settings(settings.plain())
-    return Job("net", [], system, settings_digest(settings.plain()), settings=wanted)
+    return Job("net", "net", [], system, settings)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def drawn(text):
 
 
 def jobs(count):
-    return [Job(f"net{i}", [], Path("/out") / f"net{i}", "") for i in range(count)]
+    return [Job(f"net{i}", f"net{i}", [], Path("/out") / f"net{i}") for i in range(count)]
 
 
 @pytest.fixture
