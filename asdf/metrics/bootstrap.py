@@ -22,7 +22,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 
@@ -196,14 +195,14 @@ def _intervals(
         if progress is not None:
             progress(part.shape[1])
     drawn = np.concatenate(parts, axis=1)
-    at_best = Rates(
-        best.rates, best.weights, best.trials, np.concatenate(rates, axis=1) if rates else None
-    )
-    measured = _values(curve, cost)
+    rates_drawn = np.concatenate(rates, axis=1) if rates else None
+    at_best = Rates(best.rates, best.weights, best.trials, rates_drawn)
+    rate, _ = curve.eer()
+    lowest = min_dcf_of(curve, cost)
     fewer = min(curve.bona_fide.size, curve.spoof.size)
     return Intervals(
-        eer=rate_interval(measured.eer, drawn[0], trials=fewer, groups=groups, level=level),
-        min_dcf=lowest_interval(measured.min_dcf, drawn[1], at_best, groups=groups, level=level),
+        eer=rate_interval(rate, drawn[0], trials=fewer, groups=groups, level=level),
+        min_dcf=lowest_interval(lowest, drawn[1], at_best, groups=groups, level=level),
     )
 
 
@@ -244,8 +243,7 @@ def paired_test(
     """
     first_curve = DetCurve.of_scores(first)
     second_curve = DetCurve.of_scores(_align(first, second))
-    first_blocks = into_blocks(first_curve)
-    second_blocks = into_blocks(second_curve)
+    blocks = (into_blocks(first_curve), into_blocks(second_curve))
     # Draws of trials rather than blocks: each system has its own blocks, but the trials are shared.
     rng = np.random.default_rng(seed)
     if speakers is None:
@@ -254,15 +252,17 @@ def paired_test(
         draws = speaker_draws(first.labels, speakers, replicates, rng)
     before = []
     after = []
-    for of_first, of_second in counts_of_draws(draws, (first_blocks, second_blocks)):
+    for of_first, of_second in counts_of_draws(draws, blocks):
         before.append(weighted_metrics(of_first.bona_fide, of_first.spoof, cost))
         after.append(weighted_metrics(of_second.bona_fide, of_second.spoof, cost))
     groups = None if speakers is None else speakers_of_fewer_class(first.labels, speakers)
     drawn = np.stack([np.concatenate(before, axis=1), np.concatenate(after, axis=1)])
-    measured = np.array([_values(first_curve, cost), _values(second_curve, cost)])
+    curves = (first_curve, second_curve)
+    eers = np.array([curve.eer()[0] for curve in curves])
+    costs = np.array([min_dcf_of(curve, cost) for curve in curves])
     return Intervals(
-        eer=difference_interval(measured[:, 0], drawn[:, 0], groups=groups, level=level),
-        min_dcf=difference_interval(measured[:, 1], drawn[:, 1], groups=groups, level=level),
+        eer=difference_interval(eers, drawn[:, 0], groups=groups, level=level),
+        min_dcf=difference_interval(costs, drawn[:, 1], groups=groups, level=level),
     )
 
 
@@ -299,17 +299,6 @@ def difference_interval(
         degrees = total**2 / (variance**2 / degrees + of_seeds**2 / seed_degrees)
     difference = float(measured[1] - measured[0])
     return tested_interval(difference, math.sqrt(total), degrees=degrees, level=level)
-
-
-class _Values(NamedTuple):
-    eer: float
-    min_dcf: float
-
-
-def _values(curve: DetCurve, cost: DetectionCost) -> _Values:
-    """Return EER and minDCF of the trials themselves."""
-    rate, _ = curve.eer()
-    return _Values(rate, min_dcf_of(curve, cost))
 
 
 def _align(first: Scores, second: Scores) -> Scores:

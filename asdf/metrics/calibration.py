@@ -1,7 +1,7 @@
 """Scores as log-likelihood ratios: a map with its range, and a threshold.
 
-Invariant: the map is increasing, so it preserves order and EER; an affine map fitted with prior 0.5
-has the lowest Cllr of all affine maps on the scores that it was fitted to. Its range limits the
+Invariant: the map is increasing, so it preserves order and EER; a fitted affine map has the lowest
+Cllr of all affine maps on the scores that it was fitted to. Its range limits the
 stated LLR but changes no decision: decisions use the value of the map. An entry of a network file,
 which may be damaged or from anyone, gives a `Calibration` with an increasing map, finite numbers
 and limited size, or is refused. What else extras know of a set is handed on as it is.
@@ -51,62 +51,38 @@ _METHOD_NAMES = {
 
 def is_sound(entry: Mapping[str, Any]) -> bool:
     """Whether an entry has the form that `Calibration.content` writes."""
+    numbers = {*_ALWAYS, *_ORIGIN_NUMBERS, *_RANGE}.intersection(entry)
+    # The threshold at the EER has no costs, that of costs has all of them.
+    if all(entry.get(name) is None for name in _COSTS):
+        numbers -= set(_COSTS)
     return (
         set(_ALWAYS) <= set(entry)
         and all(isinstance(name, str) for name in entry)
-        and _has_sound_texts(entry)
-        and _has_sound_numbers(entry)
-        and _has_sound_knots(entry)
+        and all(isinstance(entry.get(name, ""), str) for name in _TEXTS)
+        and entry.get("method", METHODS[0]) in METHODS
+        and isinstance(entry.get("chose_network", False), bool)
+        # Its content is checked by its reader, `asdf.scoring.parts`.
+        and isinstance(entry.get("windows", {}), Mapping)
+        and are_finite([entry[name] for name in numbers])
+        and entry["scale"] > 0
+        and len(numbers.intersection(_RANGE)) != 1
+        and entry.get("lowest_llr", 0) <= 0 <= entry.get("highest_llr", 0)
+        and (set(_KNOTS).isdisjoint(entry) or are_knots(*map(entry.get, _KNOTS)))
     )
 
 
-def _has_sound_texts(entry: Mapping[str, Any]) -> bool:
-    for name in _TEXTS:
-        if not isinstance(entry.get(name, ""), str):
-            return False
-    if not isinstance(entry.get("chose_network", False), bool):
+def are_knots(scores: Any, values: Any) -> bool:
+    """Return whether scores and values of a file are those of an increasing map."""
+    if not are_finite(scores) or not are_finite(values) or not len(scores) == len(values) >= 2:
         return False
-    # Its content is checked by its reader, `asdf.scoring.parts`.
-    if not isinstance(entry.get("windows", {}), Mapping):
-        return False
-    return entry.get("method", METHODS[0]) in METHODS
-
-
-def _has_sound_numbers(entry: Mapping[str, Any]) -> bool:
-    numbers = {*_ALWAYS, *_ORIGIN_NUMBERS, *_RANGE}.intersection(entry)
-    # The threshold at the EER has no costs, that of costs has all of them.
-    if all(entry[name] is None for name in _COSTS):
-        numbers -= set(_COSTS)
-    if not are_finite([entry[name] for name in numbers]) or entry["scale"] <= 0:
-        return False
-    if set(_RANGE).isdisjoint(entry):
-        return True
-    return set(_RANGE) <= set(entry) and entry["lowest_llr"] <= 0 <= entry["highest_llr"]
-
-
-def _has_sound_knots(entry: Mapping[str, Any]) -> bool:
-    """Whether knots, if any, are increasing."""
-    if set(_KNOTS).isdisjoint(entry):
-        return True
-    scores: Any = entry.get("map_scores")
-    llrs: Any = entry.get("map_llrs")
-    if not are_finite(scores) or not are_finite(llrs) or not len(scores) == len(llrs) >= 2:
-        return False
-    return _rises(scores) and _rises(llrs)
+    return all(low < high for row in (scores, values) for low, high in itertools.pairwise(row))
 
 
 def are_finite(values: Any) -> bool:
     """Return whether a value of a network file is a row of finite numbers."""
     if not isinstance(values, list | tuple) or len(values) > _MAX_ROWS:
         return False
-    for value in values:
-        if not isinstance(value, float | int) or not math.isfinite(value):
-            return False
-    return True
-
-
-def _rises(values: Any) -> bool:
-    return all(low < high for low, high in itertools.pairwise(values))
+    return all(isinstance(value, float | int) and math.isfinite(value) for value in values)
 
 
 # Keys of the map and the decision, which readers of scores do not need.
@@ -186,16 +162,20 @@ class Calibration:
 
     def in_range(self, llrs: Floats) -> Floats:
         """Return LLRs, with the ends of the range for those beyond them."""
+        return np.clip(llrs, *self.range)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and the highest LLR that the set supports; infinite if it limits none."""
         if self.lowest_llr is None or self.highest_llr is None:
-            return llrs
-        return np.clip(llrs, self.lowest_llr, self.highest_llr)
+            return -math.inf, math.inf
+        return self.lowest_llr, self.highest_llr
 
     @property
     def supports_threshold(self) -> bool:
         """Whether stated LLRs lie on both sides of the threshold, as values of the map do."""
-        if self.lowest_llr is None or self.highest_llr is None:
-            return True
-        return self.lowest_llr < self.threshold <= self.highest_llr
+        low, high = self.range
+        return low < self.threshold <= high
 
     def is_clear(self, llr: float) -> bool:
         """Return whether an LLR in the range tells bona fide speech from spoofs.
@@ -203,28 +183,22 @@ class Calibration:
         It does not if its ratio is between 1/2 and 2, or if the set does not support ratios above 3
         for both classes: a detector that finds no clear case of one class knows little of either.
         """
-        support = math.inf
-        if self.lowest_llr is not None and self.highest_llr is not None:
-            support = min(-self.lowest_llr, self.highest_llr)
-        return abs(llr) >= _LEAST_LLR and support > _LEAST_SUPPORT
+        low, high = self.range
+        return abs(llr) >= _LEAST_LLR and min(-low, high) > _LEAST_SUPPORT
 
     def describe_limit(self, raw: float) -> str:
         """Describe that the LLR of a score is at an end of the range; '' if it is not."""
         if self.beyond(raw) is None:
             return ""
-        set_size = (
-            f"{self.bona_fide:,} + {self.spoof:,}" if self.bona_fide and self.spoof else "the"
-        )
-        return f"LLR at the limit of what {set_size} recordings support"
+        size = f"{self.bona_fide:,} + {self.spoof:,}" if self.bona_fide and self.spoof else "the"
+        return f"LLR at the limit of what {size} recordings support"
 
     def describe_range(self) -> str:
         """Describe the LLRs that the set supports; '' if it does not limit them."""
-        if self.lowest_llr is None or self.highest_llr is None:
+        low, high = self.range
+        if math.isinf(low):
             return ""
-        return (
-            f"LLRs from {self.lowest_llr:.2f} to {self.highest_llr:.2f} are supported by its "
-            "recordings"
-        )
+        return f"LLRs from {low:.2f} to {high:.2f} are supported by its recordings"
 
     def describe(self) -> str:
         """Describe the decision in words."""
@@ -253,20 +227,6 @@ class Calibration:
             parts[0] = f"{self.set}: {parts[0]}"
         if self.speakers is not None:
             parts.append(f"{self.speakers:,} speakers")
-        parts += self._quality()
-        if self.date:
-            parts.append(self.date)
-        sentence = f"calibrated on {', '.join(parts)}"
-        supported = self.describe_range()
-        if supported:
-            sentence += f"; {supported}"
-        if self.chose_network:
-            sentence += "; this set also chose the network, so its error rates are optimistic"
-        return sentence
-
-    def _quality(self) -> list[str]:
-        """Describe the measurements on its set, and the method."""
-        parts = []
         if self.eer is not None:
             parts.append(f"EER {100 * self.eer:.2f} %")
         if self.cross_validated_cllr is not None:
@@ -274,18 +234,22 @@ class Calibration:
             parts.append(f"{cost}, cross-validated by {self.folds_of}")
         if self.method:
             parts.append(self.describe_method())
-        return parts
+        if self.date:
+            parts.append(self.date)
+        sentence = f"calibrated on {', '.join(parts)}"
+        if supported := self.describe_range():
+            sentence += f"; {supported}"
+        if self.chose_network:
+            sentence += "; this set also chose the network, so its error rates are optimistic"
+        return sentence
 
     def summary(self) -> dict[str, Any] | None:
         """Return its origin and range for JSON; None if unknown."""
         origin = self.describe_origin()
         if not origin:
             return None
-        entries = {"origin": origin}
-        for name, value in self.public().items():
-            if name not in _MAP_ENTRIES:
-                entries[name] = value
-        return entries
+        known = self.public().items()
+        return {"origin": origin} | {name: x for name, x in known if name not in _MAP_ENTRIES}
 
     def public(self) -> dict[str, Any]:
         """Return plain values for readers, without those for the columns of extras."""
@@ -323,9 +287,7 @@ def read_calibration(entry: Any, path: object) -> Calibration | None:
     names = {each.name for each in fields(Calibration)} - {"others"}
     entries = {name: value for name, value in entry.items() if name in names}
     # JSON only has lists.
-    for name in _KNOTS:
-        if entries.get(name) is not None:
-            entries[name] = tuple(entries[name])
+    entries |= {name: tuple(entries[name]) for name in _KNOTS if name in entries}
     others = {name: value for name, value in entry.items() if name not in names}
     return Calibration(**entries, others=others)
 
@@ -419,22 +381,15 @@ class CalibrationSet:
         )
 
 
-def fit_llr(
-    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, prior: float = 0.5
-) -> tuple[float, float]:
-    """Return scale and offset of the LLR with the lowest prior-weighted logistic loss.
+def fit_llr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[float, float]:
+    """Return scale and offset of the LLR with the lowest Cllr.
 
-    See `fit_weights` for the loss, and for scores without errors.
-
-    Args:
-        prior: Prior of bona fide.
+    See `fit_weights` for scores without errors.
 
     Raises:
         AsdfError: a class is empty, a score is not finite, or higher scores do not mean bona fide.
     """
-    bona_fide = as_scores("bona fide", bona_fide)
-    spoof = as_scores("spoof", spoof)
-    return fit_affine(bona_fide, spoof, prior)
+    return fit_affine(as_scores("bona fide", bona_fide), as_scores("spoof", spoof))
 
 
 def eer_threshold(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
@@ -443,8 +398,7 @@ def eer_threshold(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
     It lies halfway between the last rejected score and the next one.
     """
     _, rejected = eer(bona_fide, spoof)
-    classes = [as_scores("bona fide", bona_fide), as_scores("spoof", spoof)]
-    scores = np.concatenate(classes)
+    scores = np.concatenate([as_scores("bona fide", bona_fide), as_scores("spoof", spoof)])
     accepted = scores[scores > rejected]
     if not accepted.size:
         return float(np.nextafter(rejected, np.inf))

@@ -68,9 +68,8 @@ class Confusion:
         right = self.accepted_bona_fide + self.rejected_spoof
         # For either class, its false and its missed decisions are all the errors.
         wrong = self.rejected_bona_fide + self.accepted_spoof
-        recall_bona_fide = self.accepted_bona_fide / (
-            self.accepted_bona_fide + self.rejected_bona_fide
-        )
+        of_bona_fide = self.accepted_bona_fide + self.rejected_bona_fide
+        recall_bona_fide = self.accepted_bona_fide / of_bona_fide
         recall_spoof = self.rejected_spoof / (self.rejected_spoof + self.accepted_spoof)
         f1_bona_fide = 2 * self.accepted_bona_fide / (2 * self.accepted_bona_fide + wrong)
         f1_spoof = 2 * self.rejected_spoof / (2 * self.rejected_spoof + wrong)
@@ -186,25 +185,20 @@ def _intervals(
         accepted_spoof=spoof[:, _ACCEPTED],
         rejected_spoof=spoof[:, _REJECTED],
     )
+    of_bona_fide = confusion.accepted_bona_fide + confusion.rejected_bona_fide
+    of_spoof = confusion.accepted_spoof + confusion.rejected_spoof
+    # How many trials without error bound a metric: the smaller class bounds the others.
+    sizes = {
+        "accuracy": of_bona_fide + of_spoof,
+        "recall_bona_fide": of_bona_fide,
+        "recall_spoof": of_spoof,
+    }
     intervals = {}
     measured = confusion.values()
     for name, values in drawn.rates().items():
-        intervals[name] = rate_interval(
-            measured[name], values, trials=_trials_of(name, confusion), groups=groups
-        )
+        trials = int(sizes.get(name, min(of_bona_fide, of_spoof)))
+        intervals[name] = rate_interval(measured[name], values, trials=trials, groups=groups)
     return intervals
-
-
-def _trials_of(name: str, counts: Confusion) -> int:
-    """Return how many trials without error bound a metric: the smallest group without errors."""
-    bona_fide = counts.accepted_bona_fide + counts.rejected_bona_fide
-    spoof = counts.accepted_spoof + counts.rejected_spoof
-    of_metric = {
-        "accuracy": bona_fide + spoof,
-        "recall_bona_fide": bona_fide,
-        "recall_spoof": spoof,
-    }
-    return int(of_metric.get(name, min(bona_fide, spoof)))
 
 
 @dataclass(frozen=True)

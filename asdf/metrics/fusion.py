@@ -10,7 +10,6 @@ and 1, so that no two scores become equal.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.calibration import fit_llr
+from asdf.metrics.calibration import are_finite, are_knots, fit_llr
 from asdf.metrics.llr_maps import fit_weights
 
 METHODS = {
@@ -112,17 +111,12 @@ class Fusion:
 
     def content(self) -> dict[str, Any]:
         """Return plain values for a file."""
-        content: dict[str, Any] = {
-            "method": self.method,
-            "weights": list(self.weights),
-            "offset": self.offset,
-        }
-        if self.ranks:
-            content["ranks"] = [
-                {"scores": list(part.scores), "ranks": list(part.ranks), "spread": part.spread}
-                for part in self.ranks
-            ]
-        return content
+        ranks = []
+        for part in self.ranks:
+            lists = {"scores": list(part.scores), "ranks": list(part.ranks)}
+            ranks.append({**lists, "spread": part.spread})
+        content = {"method": self.method, "weights": list(self.weights), "offset": self.offset}
+        return {**content, "ranks": ranks} if ranks else content
 
 
 def fit_fusion(
@@ -140,37 +134,31 @@ def fit_fusion(
         AsdfError: the scores of a system are all equal, or for 'mean' reversed.
     """
     names = names or [f"system {number}" for number in range(1, scores_NS.shape[1] + 1)]
+    if method not in METHODS:
+        raise UsageError(f"there is no fusion {method!r}: choose {', '.join(METHODS)}.")
     if method == "logistic":
         for name, spread in zip(names, scores_NS.std(axis=0).tolist(), strict=True):
             if spread == 0:
                 raise AsdfError(f"{name}: all scores are equal, so there is nothing to fuse.")
         weights, offset = fit_weights(scores_NS[labels == 1], scores_NS[labels == 0])
         return Fusion(method, tuple(weights), offset)
-    parts = []
+    # Of a mean: each system's scores are mapped by themselves.
+    scales, offsets, ranks = [], [], []
     for name, column in zip(names, scores_NS.T, strict=True):
-        parts.append(_fit_system(method, name, np.ascontiguousarray(column), labels))
-    if method == "mean":
-        share = 1 / len(parts)
-        offsets = [part.offset for part in parts]
-        return Fusion(
-            method, tuple(share * part.weights[0] for part in parts), share * sum(offsets)
-        )
-    return Fusion(
-        method, tuple(1 / len(parts) for _ in parts), 0.0, tuple(part.ranks[0] for part in parts)
-    )
-
-
-def _fit_system(method: str, name: str, scores_N: Floats, labels: Labels) -> Fusion:
-    """Fit one system's part of a mean."""
-    try:
-        if method == "rank":
-            return Fusion(method, (1.0,), 0.0, (Ranks.of(scores_N),))
-        if method == "mean":
-            scale, offset = fit_llr(scores_N[labels == 1], scores_N[labels == 0])
-            return Fusion(method, (scale,), offset)
-    except AsdfError as error:
-        raise AsdfError(f"{name}: {error}") from None
-    raise UsageError(f"there is no fusion {method!r}: choose {', '.join(METHODS)}.")
+        scores_N = np.ascontiguousarray(column)
+        try:
+            if method == "rank":
+                scale, offset = 1.0, 0.0
+                ranks.append(Ranks.of(scores_N))
+            else:
+                scale, offset = fit_llr(scores_N[labels == 1], scores_N[labels == 0])
+        except AsdfError as error:
+            raise AsdfError(f"{name}: {error}") from None
+        scales.append(scale)
+        offsets.append(offset)
+    share = 1 / len(scales)
+    shares = tuple(share * scale for scale in scales)
+    return Fusion(method, shares, share * sum(offsets), tuple(ranks))
 
 
 def read_fusion(entry: Any, path: object) -> Fusion:
@@ -202,22 +190,12 @@ def _is_sound(fusion: Fusion) -> bool:
     """Whether the method exists, numbers are finite, and ranks, if needed, are increasing."""
     if fusion.method not in METHODS or not fusion.weights:
         return False
-    if not all(map(_is_finite, (*fusion.weights, fusion.offset))):
-        return False
+    spreads = [part.spread for part in fusion.ranks]
     needed = len(fusion.weights) if fusion.method == "rank" else 0
-    return len(fusion.ranks) == needed and all(map(_rises, fusion.ranks))
-
-
-def _rises(ranks: Ranks) -> bool:
-    scores = np.array(ranks.scores)
-    values = np.array(ranks.ranks)
-    if scores.size < 2 or scores.shape != values.shape:
-        return False
-    rises = (np.diff(scores) > 0).all() and (np.diff(values) > 0).all()
-    bounded = values.min() > 0 and values.max() < 1
-    return bool(rises and bounded and _is_finite(ranks.spread) and ranks.spread > 0)
-
-
-def _is_finite(value: Any) -> bool:
-    # bool is a subclass of int, but not a number in a file.
-    return isinstance(value, int | float) and math.isfinite(value) and value is not True
+    return (
+        are_finite([*fusion.weights, fusion.offset, *spreads])
+        and len(fusion.ranks) == needed
+        and all(spread > 0 for spread in spreads)
+        and all(are_knots(part.scores, part.ranks) for part in fusion.ranks)
+        and all(part.ranks[0] > 0 and part.ranks[-1] < 1 for part in fusion.ranks)
+    )

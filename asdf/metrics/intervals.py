@@ -110,13 +110,6 @@ class Rates:
     networks: int = 1
 
 
-def percentile_interval(value: float, drawn: Floats, level: float = 0.95) -> Interval:
-    """Return a value with the percentile interval of its replicates, (replicates,)."""
-    tail = (1 - level) / 2
-    low, high = np.quantile(drawn, [tail, (1 + level) / 2])
-    return Interval(value, float(low), float(high))
-
-
 def rate_interval(
     value: float, drawn: Floats, *, trials: int, groups: int | None = None, level: float = 0.95
 ) -> Interval:
@@ -134,9 +127,10 @@ def rate_interval(
     if value in (0.0, 1.0) and (drawn == value).all():
         bound = zero_bound(trials if groups is None else groups, level)
         return Interval(value, value * (1 - bound), max(value, bound), groups=groups)
-    if groups is None:
-        return percentile_interval(value, drawn, level)
-    return _unbiased_interval(value, drawn, groups, level)
+    if groups is not None:
+        return _unbiased_interval(value, drawn, groups, level)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(value, float(low), float(high))
 
 
 def zero_bound(trials: float, level: float = 0.95) -> float:
@@ -177,21 +171,15 @@ def expansion(groups: int | None, level: float = 0.95) -> float:
     """
     if groups is None:
         return 1.0
-    return (t_quantile(level, groups - 1) / t_quantile(level, math.inf)) * math.sqrt(
-        groups / (groups - 1)
-    )
+    wider = t_quantile(level, groups - 1) / t_quantile(level, math.inf)
+    return wider * math.sqrt(groups / (groups - 1))
 
 
-def _unbiased_interval(
-    value: float, drawn: Floats, groups: int | None = None, level: float = 0.95
-) -> Interval:
+def _unbiased_interval(value: float, drawn: Floats, groups: int, level: float) -> Interval:
     """Return the expanded interval of log odds, corrected for the bootstrap's bias.
 
     With odds, rates stay between 0 and 1 after expansion, and the rate of few groups is biased,
     since their own threshold is adapted to them.
-
-    Args:
-        groups: Number of speakers that were drawn; None if trials were drawn.
     """
     # Rates of 0 and 1 have no log odds and are moved halfway to the nearest other rate.
     lowest = np.min(drawn, where=drawn > 0, initial=value or 1.0) / 2

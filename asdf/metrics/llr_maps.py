@@ -2,9 +2,9 @@
 
 Invariant: every map is strictly increasing over all real numbers, so it preserves order and EER. An
 affine map has a scale and an offset; one with knots is linear between them, and continues beyond
-them with slope `scale`. The weights of the classes are given by the prior, however many trials they
-have, and the solution is the minimum of a convex loss, independent of the order of trials or
-systems up to rounding.
+them with slope `scale`. Both classes have the same weight, however many trials they have, and the
+solution is the minimum of a convex loss, independent of the order of trials or systems up to
+rounding.
 
 Methods:
     logistic: prior-weighted logistic regression (Brümmer, FoCal, "Tools for fusion and calibration
@@ -61,14 +61,14 @@ def log10_llr(llr: float) -> float:
 
 
 def fit_weights(
-    bona_fide_BS: Floats, spoof_PS: Floats, prior: float = 0.5, pseudo: float = 0.0
+    bona_fide_BS: Floats, spoof_PS: Floats, pseudo: float = 0.0
 ) -> tuple[list[float], float]:
-    """Return weights and offset of the LLR with the lowest prior-weighted logistic loss.
+    """Return weights and offset of the LLR with the lowest Cllr.
 
-    With LLR = weights @ scores + offset and t = log(prior / (1 - prior)), the loss is the sum of
-    prior times the mean of log(1 + exp(-LLR - t)) over the bona fide trials and 1 - prior times
-    that of log(1 + exp(LLR + t)) over the spoofs; with prior 0.5 it is Cllr. Newton's method
-    minimises it. Systems whose scores are multiples of each other share their weight.
+    With LLR = weights @ scores + offset, Cllr is the logistic loss with equally weighted classes:
+    half of the mean of log(1 + exp(-LLR)) over the bona fide trials and of log(1 + exp(LLR)) over
+    the spoofs. Newton's method minimises it. Systems whose scores are multiples of each other share
+    their weight.
 
     If the weighted scores separate the classes, the loss has no minimum, since steeper is always
     better. The targets of the two classes are then not 1 and 0 but (n + 1) / (n + 2) and 1 / (n +
@@ -77,7 +77,6 @@ def fit_weights(
 
     Args:
         bona_fide_BS, spoof_PS: Finite scores of the trials of each class, by S systems.
-        prior: Prior of bona fide.
         pseudo: Weight of pseudo-data relative to that of all trials: each trial also counts in both
             classes, with an equal part of half of it (Morrison and Poh, 2018). The loss then always
             has a minimum.
@@ -105,28 +104,25 @@ def fit_weights(
         scales.append((centre, spread))
     inputs = np.stack([*columns, np.ones(len(scores_NS))], axis=1)
 
-    weights = np.where(is_bona_fide, prior, 1 - prior) / sizes
-    shift = math.log(prior / (1 - prior))
+    weights = 0.5 / sizes
 
     def fit(margin: Floats) -> Floats:
-        return _minimise(inputs, np.where(is_bona_fide, 1 - margin, margin), weights, shift)
+        return _minimise(inputs, np.where(is_bona_fide, 1 - margin, margin), weights)
 
     if pseudo:
         # A trial with its pseudo-data is one trial with a target between 0 and 1.
         share = pseudo / (2 * len(scores_NS))
         targets = (weights * is_bona_fide + share) / (weights + 2 * share)
-        shrunk = _minimise(inputs, targets, weights + 2 * share, shift)
-        return _put_back(shrunk.tolist(), scales)
+        return _put_back(_minimise(inputs, targets, weights + 2 * share), scales)
 
-    certain = np.zeros(len(scores_NS))
     cautious = 1 / (sizes + 2)
     if any(_are_apart(column, is_bona_fide) for column in scores_NS.T):
-        return _put_back(fit(cautious).tolist(), scales)
-    solution = fit(certain)
+        return _put_back(fit(cautious), scales)
+    solution = fit(np.zeros(len(scores_NS)))
     # Only all systems together separate the classes, so the fit ends without a minimum.
     if len(columns) > 1 and _are_apart(inputs @ solution, is_bona_fide, _TOUCHING):
         solution = fit(cautious)
-    return _put_back(solution.tolist(), scales)
+    return _put_back(solution, scales)
 
 
 def _are_apart(scores: Floats, is_bona_fide: Flags, tolerance: float = 0.0) -> bool:
@@ -141,11 +137,9 @@ def _are_apart(scores: Floats, is_bona_fide: Flags, tolerance: float = 0.0) -> b
     return bool(gap >= -tolerance * scores.std())
 
 
-def _put_back(
-    solution: list[float], scales: list[tuple[float, float]]
-) -> tuple[list[float], float]:
+def _put_back(solution: Floats, scales: list[tuple[float, float]]) -> tuple[list[float], float]:
     """Return weights and offset for the scores themselves, from those for standardised scores."""
-    *slopes, offset = solution
+    *slopes, offset = solution.tolist()
     weights = []
     for slope, (centre, spread) in zip(slopes, scales, strict=True):
         weights.append(slope / spread)
@@ -153,8 +147,8 @@ def _put_back(
     return weights, offset
 
 
-def _minimise(inputs: Floats, targets: Floats, weights: Floats, shift: float) -> Floats:
-    """Minimise the weighted cross-entropy of `targets` under sigmoid(inputs @ solution + shift).
+def _minimise(inputs: Floats, targets: Floats, weights: Floats) -> Floats:
+    """Minimise the weighted cross-entropy of `targets` under sigmoid(inputs @ solution).
 
     It is convex, and Newton's method with a line search finds its minimum.
 
@@ -164,14 +158,13 @@ def _minimise(inputs: Floats, targets: Floats, weights: Floats, shift: float) ->
     """
 
     def loss(candidate: Floats) -> float:
-        logits = inputs @ candidate + shift
+        logits = inputs @ candidate
         return float(weights @ (np.logaddexp(0, logits) - targets * logits))
 
     # Start at posteriors of one half, where the curvature is largest and the first step short.
     solution = np.zeros(inputs.shape[1])
-    solution[-1] = -shift
     for _ in range(_MAX_STEPS):
-        logits = inputs @ solution + shift
+        logits = inputs @ solution
         # Writing the sigmoid with tanh avoids overflow.
         posteriors = 0.5 * (1 + np.tanh(logits / 2))
         gradient = inputs.T @ (weights * (posteriors - targets))
@@ -245,22 +238,17 @@ def fit_map(
     pseudo = 0.0
     if method == "regularised":
         pseudo = 1 / (units or bona_fide.size + spoof.size)
-    scale, offset = fit_affine(bona_fide, spoof, pseudo=pseudo)
-    affine = LlrMap(scale, offset)
-    if method != "bi-gaussian":
-        return affine
-    return _bi_gaussianise(affine, bona_fide, spoof)
+    affine = LlrMap(*fit_affine(bona_fide, spoof, pseudo))
+    return _bi_gaussianise(affine, bona_fide, spoof) if method == "bi-gaussian" else affine
 
 
-def fit_affine(
-    bona_fide: Floats, spoof: Floats, prior: float = 0.5, pseudo: float = 0.0
-) -> tuple[float, float]:
+def fit_affine(bona_fide: Floats, spoof: Floats, pseudo: float = 0.0) -> tuple[float, float]:
     """Return scale and offset of the LLR with the lowest logistic loss (see `fit_weights`).
 
     Raises:
         AsdfError: higher scores do not mean bona fide, or all are equal.
     """
-    (scale,), offset = fit_weights(bona_fide[:, None], spoof[:, None], prior, pseudo)
+    (scale,), offset = fit_weights(bona_fide[:, None], spoof[:, None], pseudo)
     if scale <= 0:
         raise AsdfError(
             "higher scores do not mean bona fide here, so they cannot be calibrated. Check the "
@@ -325,9 +313,7 @@ def bi_gaussian_sigma(cost: float) -> float:
 
 def _mixture_cdf(llr: float, sigma: float) -> float:
     mean = sigma**2 / 2
-    bona_fide = NormalDist(mean, sigma)
-    spoof = NormalDist(-mean, sigma)
-    return (bona_fide.cdf(llr) + spoof.cdf(llr)) / 2
+    return (NormalDist(mean, sigma).cdf(llr) + NormalDist(-mean, sigma).cdf(llr)) / 2
 
 
 def _mixture_quantile(level: float, sigma: float) -> float:
@@ -370,12 +356,8 @@ class Tippett:
     @classmethod
     def of(cls, curve: DetCurve) -> Tippett:
         """Sort the trials of a curve."""
-        return cls(
-            np.sort(curve.bona_fide),
-            np.sort(curve.spoof),
-            float(np.mean(curve.bona_fide < 0)),
-            float(np.mean(curve.spoof > 0)),
-        )
+        misleading = (float(np.mean(curve.bona_fide < 0)), float(np.mean(curve.spoof > 0)))
+        return cls(np.sort(curve.bona_fide), np.sort(curve.spoof), *misleading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,12 +385,8 @@ class EmpiricalCrossEntropy:
         if log10_odds is None:
             log10_odds = np.linspace(-3, 3, 121)
         nothing = (np.zeros(1), np.zeros(1))
-        return cls(
-            log10_odds,
-            _cross_entropies(curve.bona_fide, curve.spoof, log10_odds),
-            _cross_entropies(*pav_llrs(curve), log10_odds),
-            _cross_entropies(*nothing, log10_odds),
-        )
+        llrs = ((curve.bona_fide, curve.spoof), pav_llrs(curve), nothing)
+        return cls(log10_odds, *(_cross_entropies(*both, log10_odds) for both in llrs))
 
 
 def _cross_entropies(bona_fide: Floats, spoof: Floats, log10_odds: Floats) -> Floats:

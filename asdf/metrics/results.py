@@ -213,24 +213,19 @@ class Average:
     act_dcf: float
     cllr: float
 
-
-def average(conditions: Sequence[Condition]) -> Average:
-    """Return the means over at least one condition."""
-
-    means = {}
-    for metric in (field.name for field in fields(Average)):
-        values = [getattr(condition.result, metric) for condition in conditions]
-        means[metric] = float(np.mean(values))
-    return Average(**means)
+    @classmethod
+    def of(cls, conditions: Sequence[Condition]) -> Average:
+        """Return the means over at least one condition."""
+        results = [condition.result for condition in conditions]
+        means = [np.mean(each(results, metric.name)) for metric in fields(cls)]
+        return cls(*map(float, means))
 
 
 def average_decisions(conditions: Sequence[Condition]) -> dict[str, float]:
     """Return the mean of each metric of decisions over the conditions; empty without decisions."""
     values = [condition.decisions.values() for condition in conditions if condition.decisions]
-    if not values:
-        return {}
     means = {}
-    for name in DECISION_METRICS:
+    for name in DECISION_METRICS if values else ():
         means[name] = float(np.mean([of_condition[name] for of_condition in values]))
     return means
 
@@ -379,7 +374,13 @@ def write_results(folder: AnyPath, rows: Sequence[AnyRow]) -> list[dict[str, Any
         >>> record["set"], record["bona_fide"]
         ('demo-eval', 2)
     """
-    records = [_record(_as_row(row)) for row in rows]
+    records = []
+    for row in map(_as_row, rows):
+        record = {"epoch": row.epoch, "set": row.set, **asdict(row.result), **row.scored.record()}
+        if chosen := row.chosen_by:
+            record |= {"validation_metric": chosen.name, "validation_value": chosen.value}
+            record["lower_is_better"] = chosen.lower_is_better
+        records.append(record)
     write_text(Path(folder) / RESULTS_JSON, as_json(records))
     write_text(Path(folder) / RESULTS_TEXT, results_table(rows))
     return records
@@ -387,12 +388,3 @@ def write_results(folder: AnyPath, rows: Sequence[AnyRow]) -> list[dict[str, Any
 
 def _as_row(row: AnyRow) -> Row:
     return row if isinstance(row, Row) else Row(*row)
-
-
-def _record(row: Row) -> dict[str, Any]:
-    record = {"epoch": row.epoch, "set": row.set, **asdict(row.result), **row.scored.record()}
-    if row.chosen_by is not None:
-        record["validation_metric"] = row.chosen_by.name
-        record["validation_value"] = row.chosen_by.value
-        record["lower_is_better"] = row.chosen_by.lower_is_better
-    return record

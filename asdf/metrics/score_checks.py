@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from asdf.arrays import AnyIntegers, Floats, Indices
+from asdf.arrays import AnyIntegers, Floats
 from asdf.facts import PUBLISHED
 from asdf.metrics.detection import DetCurve, eer
 from asdf.text import quoted_and_more
@@ -86,42 +86,30 @@ def find_errors(
     if not scores.size:
         return [Finding("error", "there are no trials. Was the scoring interrupted?")]
     errors = []
-    missing = missing_class(labels)
-    if missing:
+    if missing := missing_class(labels):
         errors.append(
-            Finding(
-                "error",
-                f"all {labels.size} trials are of one class, none is {missing}. Check the labels "
-                "of the list.",
-            )
+            f"all {labels.size} trials are of one class, none is {missing}. Check the labels of "
+            "the list."
         )
     bad = np.flatnonzero(~np.isfinite(scores))
     if bad.size:
         first = f"at trial {bad[0] + 1}" if ids is None else f"of {ids[bad[0]]!r}"
         errors.append(
-            Finding(
-                "error",
-                f"{bad.size} of {scores.size} scores are NaN or infinite, the first one {first}. "
-                "Score in fp32, with a network that did not diverge.",
-            )
+            f"{bad.size} of {scores.size} scores are NaN or infinite, the first one {first}. "
+            "Score in fp32, with a network that did not diverge."
         )
-    return errors
+    return [Finding("error", message) for message in errors]
 
 
 def find_warnings(curve: DetCurve) -> list[Finding]:
     """Look for scores that are probably not as intended."""
-    warnings = [_turned_round(curve), _tied(curve)]
-    return [Finding("warning", message) for message in warnings if message]
+    messages = filter(None, (_turned_round(curve), _tied(curve)))
+    return [Finding("warning", message) for message in messages]
 
 
 def tied_proportion(scores: npt.ArrayLike) -> float:
     """Return the proportion of trials that share their score with another trial."""
     _, counts = np.unique(np.asarray(scores, dtype=np.float64), return_counts=True)
-    return _shared_proportion(counts)
-
-
-def _shared_proportion(counts: Indices) -> float:
-    """Return the proportion from the number of trials with each score."""
     return float(counts[counts > 1].sum() / counts.sum())
 
 
@@ -158,7 +146,7 @@ def rank_test(curve: DetCurve) -> float:
     m = curve.bona_fide.size
     n = curve.spoof.size
     trials = m + n
-    _, counts = _values_and_counts(curve)
+    _, counts = np.unique(curve.thresholds[1:], return_counts=True)
     # In float64, since the cube of some millions of ties exceeds int64.
     ties = (counts.astype(np.float64) ** 3 - counts).sum()
     tied = ties / (trials * (trials - 1))
@@ -172,15 +160,9 @@ def rank_test(curve: DetCurve) -> float:
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
-def _values_and_counts(curve: DetCurve) -> tuple[Floats, Indices]:
-    """Return the distinct scores, ascending, and the number of trials with each."""
-    scores = curve.thresholds[1:]  # sorted already
-    starts = np.flatnonzero(np.diff(scores, prepend=-np.inf))
-    return scores[starts], np.diff(starts, append=scores.size)
-
-
 def _tied(curve: DetCurve) -> str:
-    values, counts = _values_and_counts(curve)
+    scores = curve.thresholds[1:]
+    values, counts = np.unique(scores, return_counts=True)
     if values.size == 1:
         return (
             f"all {counts[0]} scores are {values[0]:g}: the network cannot tell trials apart. Did "
@@ -198,7 +180,7 @@ def _tied(curve: DetCurve) -> str:
     if not is_pile and pessimistic - optimistic <= _MOVED:
         return ""
     return (
-        f"{100 * _shared_proportion(counts):.1f} % of the trials share their score with others, "
+        f"{100 * tied_proportion(scores):.1f} % of the trials share their score with others, "
         f"{pile} of them the score {values[counts.argmax()]:g}. By the order of ties the EER lies "
         f"between {100 * optimistic:.2f} % and {100 * pessimistic:.2f} %, and the official value "
         "is the last one. Score with logits: a softmax in float32 saturates."

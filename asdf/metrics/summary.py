@@ -32,7 +32,6 @@ from asdf.metrics.results import (
     Average,
     Condition,
     Result,
-    average,
     average_decisions,
     conditions_of,
     joined_columns,
@@ -150,7 +149,7 @@ class Summary:
 
     def average(self, column: str) -> Average:
         """Return the means over the conditions of `column`, which must be one of `columns`."""
-        return average(self.of_column(column))
+        return Average.of(self.of_column(column))
 
     def average_decisions(self, column: str) -> dict[str, float]:
         """Return the means of the metrics of decisions by name; empty without decisions."""

@@ -18,7 +18,7 @@ import numpy as np
 from asdf.arrays import Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.decisions import best_value
-from asdf.metrics.detection import DetCurve, act_dcf, auc, cllr, eer, min_cllr, min_dcf
+from asdf.metrics.detection import DetCurve, auc, eer
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, check_whole, find_named
 from asdf.settings.sections import Sections
@@ -63,34 +63,6 @@ class EER(ValidationMetric):
 
     def value(self, bona_fide: Floats, spoof: Floats) -> float:
         return eer(bona_fide, spoof)[0]
-
-
-class MinDCF(ValidationMetric):
-    """The minimum detection cost of ASVspoof 5, track 1."""
-
-    def value(self, bona_fide: Floats, spoof: Floats) -> float:
-        return min_dcf(bona_fide, spoof)
-
-
-class ActDCF(ValidationMetric):
-    """The detection cost of ASVspoof 5 at the Bayes threshold, of scores as likelihood ratios."""
-
-    def value(self, bona_fide: Floats, spoof: Floats) -> float:
-        return act_dcf(bona_fide, spoof)
-
-
-class Cllr(ValidationMetric):
-    """The cost of the scores as log-likelihood ratios, in bits."""
-
-    def value(self, bona_fide: Floats, spoof: Floats) -> float:
-        return cllr(bona_fide, spoof)
-
-
-class MinCllr(ValidationMetric):
-    """Cllr after the best rising map of the scores, in bits."""
-
-    def value(self, bona_fide: Floats, spoof: Floats) -> float:
-        return min_cllr(bona_fide, spoof)
 
 
 class AUC(ValidationMetric):

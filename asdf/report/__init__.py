@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         Document,
         Items,
         Section,
-        chart_svg,
         document_page,
         heat_maps_svg,
         picture_svg,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -35,7 +34,7 @@ from asdf.report.run_records import (
 )
 from asdf.report.task_results import localisation_tables, source_sections
 from asdf.tables.page_cells import PageTable
-from asdf.tables.panels import Line, Panel
+from asdf.tables.panels import Panel
 from asdf.tables.table import labels_of
 from asdf.tasks.studies.generalisation import generalisation_table
 from asdf.tasks.studies.left_out import left_out_tables
@@ -46,12 +45,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-# Ordered by dependency.
-SCRIPTS = ("dom", "download", "figures", "tables", "settings", "theme", "start")
-
 _LABEL = 28
-# Line styles in style.css, light and dark.
-_COLOURS = re.compile(r"--c\d: light-dark\((#\w+), (#\w+)\)")
+# Ordered by dependency.
+_PAGE_SCRIPTS = ("dom", "download", "figures", "tables", "settings", "theme", "start")
 _SCRIPTS = ("dom", "download", "figures", "tables", "theme", "document")
 
 
@@ -65,12 +61,23 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
     left_out = left_out_tables(gathered.left_out)
     sources = source_sections(gathered.tasks.traced)
     located = localisation_tables(gathered.tasks.located)
-    style = read_page_text("style.css")
-    # Other pages keep their bytes.
-    if sources:
-        style += read_page_text("matrix.css")
-    script = script_of(SCRIPTS)
-    sections = [_set_section(gathered, *entry) for entry in enumerate(gathered.sets)]
+    sections = []
+    for index, name in enumerate(gathered.sets):
+        content: dict[str, Any] = {
+            # Not by its name, which may hold any characters.
+            "anchor": f"set-{index}",
+            "name": name,
+            "remarks": gathered.set_remarks(name),
+            "results": result_tables.result_table(gathered, name),
+            "over_seeds": seed_results_table(gathered.over_seeds, name),
+            "det": det_figure(gathered, name),
+            "histograms": histogram_figure(gathered, name),
+            "det_table": result_tables.det_table(gathered, name),
+            "heat_maps": heat_maps(gathered, name),
+            "literature": result_tables.published_results(name, gathered.on(name)),
+            "ratios": llr_section(gathered, name),
+        }
+        sections.append(content)
     links = {"results": "Results", **({"left-out": "Left out"} if left_out else {})}
     links |= {section["anchor"]: section["name"] for section in sections}
     parts = {"Source tracing": sources, "Localisation": located}
@@ -78,9 +85,11 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
     for name in (*names, "Training", "Settings", "Environment"):
         links[name.lower().replace(" ", "-")] = name
     known = gathered.generalisation
-    return _as_text(
+    return _page(
         "page.html",
-        policy=security_policy(style, script),
+        # Pages without sources keep their bytes.
+        ("style.css", "matrix.css") if sources else ("style.css",),
+        _PAGE_SCRIPTS,
         title=title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
         when=when_and_how(gathered.runs),
         counts=counts_of(gathered),
@@ -104,8 +113,6 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         settings=settings_of_runs(gathered),
         environments=run_environments(gathered),
         data=as_json(page_data(gathered)),
-        style=style,
-        script=script,
     )
 
 
@@ -131,16 +138,6 @@ def heat_maps_svg(panels: Sequence[Panel], key: Sequence[str]) -> str:
     return render("heat_maps.html", panels=panels, key=key, width=width, height=height)
 
 
-def chart_svg(panel: Panel, entries: Sequence[tuple[Line, str]]) -> str:
-    """Return a panel as the content of an SVG file, with a legend below it.
-
-    Its colours are those of the page, light or dark like the reader's screen.
-    """
-    size = {"width": panel.width, "height": panel.height + 18 * len(entries) + 10}
-    colours = _COLOURS.findall(read_page_text("style.css"))
-    return render("chart.html", panel=panel, entries=entries, colours=colours, **size)
-
-
 def render(template: str, **values: Any) -> str:
     """Return a template of page/ filled with plain data; all text in it is escaped."""
     return _templates().get_template(template).render(values)
@@ -161,49 +158,6 @@ def _templates() -> Environment:
         # As a text file, a page ends with a line end, on standard output too.
         keep_trailing_newline=True,
     )
-
-
-def _set_section(gathered: Gathered, index: int, set_name: str) -> dict[str, Any]:
-    """Return the content of the page about a set."""
-    return {
-        # Not by its name, which may hold any characters.
-        "anchor": f"set-{index}",
-        "name": set_name,
-        "remarks": gathered.set_remarks(set_name),
-        "results": result_tables.result_table(gathered, set_name),
-        "over_seeds": seed_results_table(gathered.over_seeds, set_name),
-        "det": det_figure(gathered, set_name),
-        "histograms": histogram_figure(gathered, set_name),
-        "det_table": result_tables.det_table(gathered, set_name),
-        "heat_maps": heat_maps(gathered, set_name),
-        "literature": result_tables.published_results(set_name, gathered.on(set_name)),
-        "ratios": llr_section(gathered, set_name),
-    }
-
-
-def script_of(names: Sequence[str]) -> str:
-    """Return scripts of page/ wrapped in one function, so that their names stay local."""
-    scripts = "\n".join(read_page_text(f"{name}.js") for name in names)
-    return f"(() => {{\n'use strict';\n{scripts}}})();\n"
-
-
-def security_policy(style: str, script: str) -> str:
-    """Return the policy of a page that may use only this style and this script."""
-    # blob: a plot is saved as a PNG through an image that the page itself makes.
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "img-src blob:; base-uri 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def read_page_text(name: str) -> str:
-    """Return a file of page/."""
-    return (files("asdf.report") / "page" / name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -261,12 +215,30 @@ class Document:
 
 def document_page(document: Document) -> str:
     """Return the page as HTML."""
-    style = "".join(map(read_page_text, ("style.css", *document.styles)))
-    script = script_of(_SCRIPTS)
-    values = {"document": document, "style": style, "script": script}
-    return _as_text("document.html", policy=security_policy(style, script), **values)
+    styles = ("style.css", *document.styles)
+    return _page("document.html", styles, _SCRIPTS, document=document)
 
 
-def _as_text(template: str, **values: Any) -> str:
-    """Return a page; names of files and folders may contain bytes that are not text."""
-    return render(template, **values).encode("utf-8", "backslashreplace").decode("utf-8")
+def _page(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
+    """Return a page with its styles and its scripts, and the policy that allows these alone."""
+    style = "".join(map(_read, styles))
+    # In one function, so that their names stay local.
+    joined = "\n".join(_read(f"{name}.js") for name in scripts)
+    script = f"(() => {{\n'use strict';\n{joined}}})();\n"
+    # blob: a plot is saved as a PNG through an image that the page itself makes.
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "img-src blob:; base-uri 'none'"
+    )
+    text = render(template, policy=policy, style=style, script=script, **values)
+    # Names of files and folders may contain bytes that are not text.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _read(name: str) -> str:
+    return (files("asdf.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -23,21 +23,15 @@ def drawn(seed: int = 0, distance: float = 1.5) -> tuple[np.ndarray, np.ndarray]
     return rng.normal(distance, 2, 200) * 3 - 7, rng.normal(-distance, 1, 900) * 3 - 7
 
 
-def gradient(bona_fide, spoof, scale, offset, prior):
-    """Of the prior-weighted loss, written out: prior * mean log(1 + e^-(llr + t)) and so on."""
-    t = math.log(prior / (1 - prior))
-    wrong_b = 1 / (1 + np.exp(scale * bona_fide + offset + t))
-    wrong_s = 1 / (1 + np.exp(-(scale * spoof + offset + t)))
-    by_scale = -prior * np.mean(wrong_b * bona_fide) + (1 - prior) * np.mean(wrong_s * spoof)
-    return by_scale, -prior * wrong_b.mean() + (1 - prior) * wrong_s.mean()
-
-
-@pytest.mark.parametrize("prior", [0.5, 0.05, 0.99])
 @pytest.mark.parametrize("size", [1e-6, 1, 1e6])
-def test_the_gradient_is_zero(prior, size):
+def test_the_gradient_is_zero(size):
+    """Of the loss, written out: the mean log(1 + e^-llr), and of spoofs with the other sign."""
     bona_fide, spoof = (scores * size for scores in drawn())
-    scale, offset = fit_llr(bona_fide, spoof, prior)
-    by_scale, by_offset = gradient(bona_fide, spoof, scale, offset, prior)
+    scale, offset = fit_llr(bona_fide, spoof)
+    wrong_b = 1 / (1 + np.exp(scale * bona_fide + offset))
+    wrong_s = 1 / (1 + np.exp(-(scale * spoof + offset)))
+    by_scale = np.mean(wrong_s * spoof) - np.mean(wrong_b * bona_fide)
+    by_offset = wrong_s.mean() - wrong_b.mean()
     assert scale > 0
     assert abs(by_scale) / size < 1e-11
     assert abs(by_offset) < 1e-11
