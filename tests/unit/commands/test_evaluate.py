@@ -30,8 +30,19 @@ VALUES = (RNG.normal(0, 1, COUNT) + 2 * np.array(LABELS)).round(3)
 SUBSETS = ["eval" if i < 60 else "progress" for i in range(COUNT)]
 
 
+PAIR = "a 1 1.5\nb 0 0.5\n"
+
+
+def labelled(values, count: int = COUNT) -> str:
+    """Return labelled scores of the first trials."""
+    rows = zip(NAMES[:count], LABELS, values, strict=False)
+    return "".join(f"{name}.wav {label} {value}\n" for name, label, value in rows)
+
+
 def run(capsys, *words):
-    status = main(["evaluate", *map(str, words)])
+    """Return status, output and errors, without bootstrap if the words do not ask for one."""
+    more = [] if "--replicates" in words else ["--replicates", "0"]
+    status = main(["evaluate", *map(str, words), *more])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 
@@ -42,24 +53,24 @@ def value(out, name):
 
 
 @pytest.fixture
-def scores(tmp_path):
-    path = tmp_path / "scores.txt"
-    path.write_text("".join(f"{name} {score}\n" for name, score in zip(NAMES, VALUES, strict=True)))
-    return path
-
-
-@pytest.fixture
-def protocol(tmp_path):
-    """In the format of ASVspoof 2021 LA."""
-    path = tmp_path / "trial_metadata.txt"
+def folder(tmp_path, monkeypatch):
+    """Scores without labels, and a protocol in the format of ASVspoof 2021 LA."""
+    monkeypatch.chdir(tmp_path)
+    pairs = zip(NAMES, VALUES, strict=True)
+    (tmp_path / "scores.txt").write_text("".join(f"{name} {score}\n" for name, score in pairs))
+    (tmp_path / "pair.txt").write_text(PAIR)
     rows = []
     for i, (name, label, subset) in enumerate(zip(NAMES, LABELS, SUBSETS, strict=True)):
         codec = "alaw" if i % 2 else "none"
         attack = "bonafide" if label else f"A{i % 3:02d}"
         key = "bonafide" if label else "spoof"
         rows.append(f"LA_{i % 7:04d} {name} {codec} loc_tx {attack} {key} notrim {subset}\n")
-    path.write_text("".join(rows))
-    return path
+    (tmp_path / "keys.txt").write_text("".join(rows))
+    return tmp_path
+
+
+PROTOCOL = ("scores.txt", "--protocol", "keys.txt")
+OF_EVAL = (*PROTOCOL, "--subset", "eval")
 
 
 def test_the_digits_of_the_official_packages(capsys, tmp_path):
@@ -69,7 +80,7 @@ def test_the_digits_of_the_official_packages(capsys, tmp_path):
         )
     files = SHARED / "asvspoof2019_la_rawgat_mul.txt.gz", SHARED / "asvspoof2019_la_asv_eval.txt.gz"
     path = tmp_path / "out.json"
-    words = ("--asv-scores", files[1], "--replicates", "0", "--json", path)
+    words = ("--asv-scores", files[1], "--json", path)
     status, out, err = run(capsys, files[0], *words)
     assert (status, err) == (0, "")
     (record,) = json.loads(path.read_text())
@@ -102,7 +113,7 @@ def test_the_digits_of_small_examples(
     path = tmp_path / "small.txt"
     lines = [f"b{i} 1 {score}\n" for i, score in enumerate(bona_fide)]
     path.write_text("".join(lines + [f"s{i} 0 {score}\n" for i, score in enumerate(spoof)]))
-    status, out, _ = run(capsys, path, "--replicates", "0", "--json", tmp_path / "out.json")
+    status, out, _ = run(capsys, path, "--json", tmp_path / "out.json")
     assert status == 0
     (record,) = json.loads((tmp_path / "out.json").read_text())
     names = ("eer_threshold", "min_dcf", "act_dcf", "cllr")
@@ -114,13 +125,11 @@ def test_the_digits_of_small_examples(
     assert value(out, "EER") == f"{100 * rate:.3f}"
 
 
-def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protocol):
-    status, out, err = run(
-        capsys, scores, "--protocol", protocol, "--subset", "eval", "--by", "attack,codec",
-        "--json", tmp_path / "out.json", "--replicates", "50",
-    )  # fmt: skip
+def test_labels_and_conditions_of_the_protocol(capsys, folder):
+    words = [*OF_EVAL, "--by", "attack,codec", "--json", "out.json", "--replicates", "50"]
+    status, out, err = run(capsys, *words)
     assert status == 0
-    assert err == f"{scores}: 30 scored trials ignored, 60 evaluated\n"
+    assert err == "scores.txt: 30 scored trials ignored, 60 evaluated\n"
     labels = np.array(LABELS[:60])
     expected = eer(VALUES[:60][labels == 1], VALUES[:60][labels == 0])[0]
     assert out.startswith("scores\n")
@@ -128,7 +137,7 @@ def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protoco
     assert " over trials, " in out
     # Of so few speakers it says how many they are.
     assert re.search(r" over \d speakers only\n", out)
-    (record,) = json.loads((tmp_path / "out.json").read_text())
+    (record,) = json.loads(Path("out.json").read_text())
     assert record["eer"] == expected
     assert [(row["column"], row["value"], row["against"]) for row in record["conditions"]] == [
         ("attack", "A01", "all"),
@@ -139,251 +148,166 @@ def test_labels_and_conditions_of_the_protocol(capsys, tmp_path, scores, protoco
     assert record["intervals_95"]["speakers"]["eer"]["low"] <= expected
 
 
-def test_all_subsets_together_are_warned_of(capsys, scores, protocol):
-    status, out, err = run(capsys, scores, "--protocol", protocol, "--replicates", "0")
-    assert status == 0
-    assert "90: 30 bona fide, 60 spoof" in out
+REMARKS = [
+    (labelled(-VALUES), [], "warning: file: the scores look inverted"),
+    (PAIR, ["--by", "attack"], "warning: file: no results by attack: no spoof has a known value"),
+    ("a.flac 1 2\nA.FLAC 1 2\nb 0 1\n", [], "differ only in letter case: 'a.flac', 'A.FLAC'"),
+    (labelled(20 + VALUES), ["--ratios", "e.svg"], "not calibrated log-likelihood ratios"),
+]
+
+
+@pytest.mark.parametrize(("content", "options", "remark"), REMARKS)
+def test_what_looks_wrong_is_remarked(capsys, folder, content, options, remark):
+    path = Path("file.txt.gz")
+    path.write_bytes(gzip.compress(content.encode()))
+    status, _, err = run(capsys, path, *options)
+    assert status == 0 and remark in err
+
+
+def test_what_is_right_is_not_remarked(capsys, folder):
+    chance = np.random.default_rng(3).normal(size=COUNT)
+    distinct = "a.flac 1 2\nd.FLAC 1 2\nb 0 1\n"
+    for content in (PAIR, labelled(chance), labelled(-chance), distinct):
+        Path("file.txt").write_text(content)
+        status, _, err = run(capsys, "file.txt")
+        assert status == 0 and "inverted" not in err and "letter case" not in err
+
+
+def test_all_subsets_together_are_warned_of(capsys, folder):
+    status, out, err = run(capsys, *PROTOCOL)
+    assert status == 0 and "90: 30 bona fide, 60 spoof" in out
     assert err.startswith(
         "warning: scores: these are 90 trials of all subsets (eval 60, progress 30)"
     )
     assert "--subset eval" in err
 
 
-def test_scores_turned_round_are_warned_of(capsys, tmp_path):
-    path = tmp_path / "s.txt.gz"
-    lines = [
-        f"a b {i} {label} {-score}\n"
-        for i, (label, score) in enumerate(zip(LABELS, VALUES, strict=True))
-    ]
-    path.write_bytes(gzip.compress("".join(lines).encode()))
-    status, _, err = run(capsys, path, "--replicates", "0")
-    assert status == 0
-    assert err.startswith("warning: s: the scores look inverted")
-
-
-def test_others_are_errors_unless_left_out(capsys, scores, protocol):
-    with scores.open("a") as file:
+def test_others_are_errors_unless_left_out(capsys, folder):
+    with open("scores.txt", "a") as file:
         file.write("stranger 1\n")
-    status, _, err = run(capsys, scores, "--protocol", protocol)
+    status, _, err = run(capsys, *PROTOCOL)
     assert status == 1
     assert "1 of 91 scored trials are not in the protocol: 'stranger'" in err
-    status, out, err = run(
-        capsys, scores, "--protocol", protocol, "--ignore-others", "--replicates", "0"
-    )
-    assert status == 0
-    assert f"{scores}: 1 scored trials ignored, 90 evaluated\n" in err
+    status, out, err = run(capsys, *PROTOCOL, "--ignore-others")
+    assert status == 0 and "scores.txt: 1 scored trials ignored, 90 evaluated\n" in err
     assert "90: 30 bona fide, 60 spoof" in out
 
 
-def test_missing_trials_are_an_error(capsys, scores, protocol):
-    scores.write_text("".join(scores.read_text().splitlines(keepends=True)[:80]))
-    status, _, err = run(capsys, scores, "--protocol", protocol)
-    assert status == 1
-    assert "10 of the 90 trials of the protocol have no score: 'E_080', 'E_081'" in err
-
-
-def test_systems_side_by_side(capsys, tmp_path, scores, protocol):
-    better = tmp_path / "better.txt"
-    better.write_text(
-        "".join(f"{n} {v + 3 * label}\n" for n, v, label in zip(NAMES, VALUES, LABELS, strict=True))
-    )
-    outputs = [tmp_path / name for name in ("t.csv", "t.tex")]
-    status, out, _ = run(
-        capsys, scores, better, "--protocol", protocol, "--subset", "eval",
-        "--replicates", "200", "--csv", outputs[0], "--latex", outputs[1],
-    )  # fmt: skip
+def test_systems_side_by_side(capsys, folder):
+    rows = zip(NAMES, VALUES, LABELS, strict=True)
+    Path("better.txt").write_text("".join(f"{n} {v + 3 * label}\n" for n, v, label in rows))
+    words = ["--csv", "t.csv", "--latex", "t.tex", "--replicates", "200"]
+    status, out, _ = run(capsys, *OF_EVAL, *words, "better.txt")
     assert status == 0
     table = out[out.rindex("         EER %") :].splitlines()
     first, second = table[1].split(), table[2].split()
     assert (first[0], second[0]) == ("scores", "better")
-    assert second[1].endswith("*")
-    assert not first[1].endswith("*")
+    assert second[1].endswith("*") and not first[1].endswith("*")
     assert float(second[1][:-1]) < float(first[1])
-    assert len(outputs[0].read_text().splitlines()) == 1 + 2 * (1 + 2 + 1)
-    assert r"\textbf{" in outputs[1].read_text()
+    assert len(Path("t.csv").read_text().splitlines()) == 1 + 2 * (1 + 2 + 1)
+    assert r"\textbf{" in Path("t.tex").read_text()
 
 
 def test_systems_of_different_trials_are_warned_of(capsys, tmp_path):
-    for name, count in (("a", 30), ("b", 60)):
-        rows = zip(NAMES[:count], LABELS, VALUES, strict=False)
-        (tmp_path / name).write_text("".join(f"{n} {label} {score}\n" for n, label, score in rows))
-    _, _, err = run(capsys, tmp_path / "a", tmp_path / "b", "--replicates", "0")
-    assert (
-        "warning: the systems were scored on different trials (bona fide + spoof: 10 + 20, 20 + 40)"
-        in err
-    )
+    files = [tmp_path / name for name in "ab"]
+    for path, count in zip(files, (30, 60), strict=True):
+        path.write_text(labelled(VALUES, count))
+    sizes = "different trials (bona fide + spoof: 10 + 20, 20 + 40)"
+    assert f"warning: the systems were scored on {sizes}" in run(capsys, *files)[2]
 
 
-def test_submission(capsys, tmp_path, scores, protocol):
-    out = tmp_path / "submission.tsv"
-    status, message, _ = run(
-        capsys,
-        scores,
-        "--protocol",
-        protocol,
-        "--replicates",
-        "0",
-        "--submission",
-        out,
-        "--format",
-        "asvspoof5",
-    )
+def test_submission(capsys, folder):
+    words = ["--submission", "out.tsv", "--format", "asvspoof5"]
+    status, message, _ = run(capsys, *PROTOCOL, *words)
     assert status == 0
-    assert f"written to {out}: 90 scores in the format asvspoof5" in message
-    lines = out.read_text().splitlines()
-    assert lines[0] == "filename\tcm-score"
-    assert [line.split("\t")[0] for line in lines[1:]] == NAMES
-    assert [float(line.split("\t")[1]) for line in lines[1:]] == VALUES.tolist()
-    *_, err = run(
-        capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0",
-        "--submission", out, "--format", "asvspoof2021",
-    )  # fmt: skip
-    assert f"warning: {out} contains only subset eval" in err
-    *_, err = run(
-        capsys, scores, "--protocol", protocol, "--subset", "eval", "--replicates", "0",
-        "--submission", "-", "--format", "asvspoof2021",
-    )  # fmt: skip
-    assert "warning: standard output contains only subset eval, but the packages" in err
+    assert "written to out.tsv: 90 scores in the format asvspoof5" in message
+    head, *lines = Path("out.tsv").read_text().splitlines()
+    assert head == "filename\tcm-score"
+    assert [line.split("\t")[0] for line in lines] == NAMES
+    assert [float(line.split("\t")[1]) for line in lines] == VALUES.tolist()
+    for out, name in (("out.tsv", "out.tsv"), ("-", "standard output")):
+        words = ["--submission", out, "--format", "asvspoof2021"]
+        err = run(capsys, *OF_EVAL, *words)[2]
+        assert f"warning: {name} contains only subset eval, but the packages" in err
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("words", "status", "message"),
     [
-        (["--subset", "eval"], "Give --protocol P too"),
-        (["--ignore-others"], "Give --protocol P too"),
-        (["--submission", "x"], "--submission and --format must be given together"),
-        (["--format", "asvspoof5"], "--submission and --format must be given together"),
-        (["--replicates", "3"], "--replicates 3: a 95 % interval needs at least 20"),
-        (["--replicates", "-1"], "--replicates -1: a 95 % interval needs at least 20"),
-        (["--by", "codec"], "no column codec. Columns: only attack without --protocol"),
-        (
-            ["--json", "x", "--csv", "x"],
-            "an output has the same path as an input or another output",
-        ),
+        (["pair.txt", "--subset", "eval"], 2, "Give --protocol P too"),
+        (["pair.txt", "--ignore-others"], 2, "Give --protocol P too"),
+        (["pair.txt", "--submission", "x"], 2, "--submission and --format must be given together"),
+        (["pair.txt", "--format", "asvspoof5"], 2, "--submission and --format must be given"),
+        (["pair.txt", "--replicates", "3"], 2, "3: a 95 % interval needs at least 20"),
+        (["pair.txt", "--replicates", "-1"], 2, "-1: a 95 % interval needs at least 20"),
+        (["pair.txt", "--by", "codec"], 2, "no column codec. Columns: only attack without"),
+        (["pair.txt", "--json", "x", "--csv", "x"], 2, "same path as an input or another output"),
+        (["pair.txt", "--json", "pair.txt"], 2, "and would overwrite it"),
+        (["pair.txt", "--scored-length", "long"], 2, "long"),
+        (["pair.txt", "--decisions", "--ratios", "t.svg"], 2, "plots need scores"),
+        ([*PROTOCOL, "--by", "attack,codek"], 2, "no column codek. Columns: attack, speaker"),
+        ([*PROTOCOL, "--subset", "evaluation"], 2, "eval, progress"),
+        (["a=pair.txt", "a=scores.txt"], 2, "'a' is empty or names several systems"),
+        (["scores.txt"], 1, "has no label"),
+        (["cut.txt", *PROTOCOL[1:]], 1, "10 of the 90 trials of the protocol have no score: "),
+        (["runs/lr=2/dev.txt"], 1, "cannot read runs/lr=2/dev.txt"),
+        # Files that blow up are refused where lines are read, by every reader of scores.
+        (["bomb.txt.gz"], 1, "bomb.txt.gz, line 1"),
+        (["pair.txt", "--protocol", "bomb.txt.gz"], 1, "bomb.txt.gz, line 1"),
+        (["pair.txt", "--asv-scores", "/dev/zero"], 1, "/dev/zero, line 1"),
+        (["pair.txt", "--protocol", "/dev/zero"], 1, "/dev/zero, line 1"),
     ],
 )
-def test_mistakes_in_the_options(capsys, tmp_path, monkeypatch, scores, options, message):
-    monkeypatch.chdir(tmp_path)
-    status, out, err = run(capsys, scores, *options)
-    assert (status, out) == (2, "")
-    assert message in err
-    assert not (tmp_path / "x").exists()
+def test_mistakes_are_one_message(capsys, folder, words, status, message):
+    if "/dev/zero" in words and not Path("/dev/zero").exists():
+        pytest.skip("no /dev/zero on this machine")
+    lines = Path("scores.txt").read_text().splitlines(keepends=True)
+    Path("cut.txt").write_text("".join(lines[:80]))
+    Path("bomb.txt.gz").write_bytes(gzip.compress(b"0" * 5_000_000))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    ended, out, err = run(capsys, *words)
+    assert (ended, out) == (status, "")
+    assert message in err and len(err) < 500
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_column_that_gives_no_results_is_reported_if_it_was_requested(capsys, tmp_path):
-    path = tmp_path / "scores.txt"
-    path.write_text("a 1 1.5\nb 0 0.5\n")
-    status, _, err = run(capsys, path, "--by", "attack", "--replicates", "0")
-    assert status == 0
-    assert err.startswith("warning: scores: no results by attack: no spoof has a known value of it")
-    assert run(capsys, path, "--replicates", "0")[2] == ""
+def test_systems_have_the_names_of_the_arguments(capsys, folder):
+    for name in ("first", "second"):
+        Path(name).mkdir()
+        Path(name, "dev.txt").write_text(PAIR)
+    Path("lr=1.txt").write_text(PAIR)
+    Path(os.fsdecode(b"\xff.txt")).write_text(PAIR)
+    for words, names in (
+        (["XLS-R + AASIST=first/dev.txt", "second/dev.txt"], ["XLS-R + AASIST", "dev"]),
+        (["first/dev.txt", "second/dev.txt"], ["first", "second"]),
+        (["lr=1.txt"], ["lr=1"]),
+        ([os.fsdecode(b"\xff.txt")], [r"\udcff"]),
+    ):
+        assert run(capsys, *words, "--json", "out.json")[0] == 0
+        assert [system["system"] for system in json.loads(Path("out.json").read_text())] == names
 
 
-def test_names_that_differ_only_in_letter_case_are_said(capsys, tmp_path):
-    path = tmp_path / "scores.txt"
-    path.write_text("a.flac 1 1.5\nA.FLAC 1 1.5\nb 0 0.5\nc 0 0.1\n")
-    err = run(capsys, path, "--replicates", "0")[2]
-    assert "2 trials have names that differ only in letter case: 'a.flac', 'A.FLAC'" in err
-    path.write_text("a.flac 1 1.5\nd.FLAC 1 1.5\nb 0 0.5\nc 0 0.1\n")
-    assert "letter case" not in run(capsys, path, "--replicates", "0")[2]
+def test_the_scored_length_and_precision_are_said_or_read_or_not_known(capsys, folder):
+    def shown(*words: str) -> str:
+        return re.search("  scored         (.*)\n", run(capsys, *words)[1])[1]
 
-
-def test_a_name_that_is_no_text(capsys, tmp_path):
-    path, out = tmp_path / os.fsdecode(b"\xff.txt"), tmp_path / "out.json"
-    path.write_text("a 1 1.5\nb 0 0.5\n")
-    assert run(capsys, path, "--json", out, "--replicates", "0")[0] == 0
-    assert json.loads(out.read_text())[0]["system"] == r"\udcff"
-
-
-def test_outputs_are_written_where_nobody_reads_the_tables(tmp_path):
-    path, out = tmp_path / "scores.txt", tmp_path / "out.json"
-    path.write_text("a 1 1.5\nb 0 0.5\n")
-    read, write = os.pipe()
-    os.close(read)
-    command = [sys.executable, "-m", "asdf", "evaluate", path, "--json", out, "--replicates", "0"]
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
-    os.close(write)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(out.read_text())[0]["eer"] == 0
-
-
-def test_an_output_never_overwrites_the_scores(capsys, scores):
-    before = scores.read_bytes()
-    status, _, err = run(capsys, scores, "--json", scores)
-    assert status == 2
-    assert "and would overwrite it" in err
-    assert scores.read_bytes() == before
-
-
-def test_unknown_columns_and_subsets_name_those_there_are(capsys, scores, protocol):
-    status, _, err = run(capsys, scores, "--protocol", protocol, "--by", "attack,codek")
-    assert status == 2
-    assert "no column codek. Columns: attack, speaker, codec" in err
-    status, _, err = run(capsys, scores, "--protocol", protocol, "--subset", "evaluation")
-    assert status == 2
-    assert "eval, progress" in err
-
-
-def test_without_labels_the_protocol_is_requested(capsys, scores):
-    status, _, err = run(capsys, scores)
-    assert status == 1
-    assert "line 1: 'E_000" in err and "has no label" in err
-
-
-def test_systems_have_the_names_of_the_arguments(capsys, tmp_path):
-    for folder in ("first", "second"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "dev.txt").write_text("a 1 1.5\nb 0 0.5\n")
-    files = [tmp_path / folder / "dev.txt" for folder in ("first", "second")]
-    out = tmp_path / "out.json"
-    words = [f"XLS-R + AASIST={files[0]}", files[1], "--replicates", "0", "--json", out]
-    assert run(capsys, *words)[0] == 0
-    assert [result["system"] for result in json.loads(out.read_text())] == ["XLS-R + AASIST", "dev"]
-    assert run(capsys, *files, "--replicates", "0", "--json", out)[0] == 0
-    assert [result["system"] for result in json.loads(out.read_text())] == ["first", "second"]
-    status, _, err = run(capsys, f"a={files[0]}", f"a={files[1]}")
-    assert status == 2
-    assert "'a' is empty or names several systems" in err
-
-
-def test_a_path_with_an_equals_sign_is_a_path(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "lr=1.txt").write_text("a 1 1.5\nb 0 0.5\n")
-    status, out, _ = run(capsys, "lr=1.txt", "--replicates", "0")
-    assert status == 0
-    assert out.startswith("lr=1\n")
-    status, _, err = run(capsys, "runs/lr=2/dev.txt")
-    assert status == 1
-    assert "cannot read runs/lr=2/dev.txt" in err
-
-
-def test_the_scored_length_is_said_or_read_or_not_known(capsys, tmp_path):
-    path = tmp_path / "dev.txt"
-    path.write_text("a 1 1.5\nb 0 0.5\n")
-    assert "  scored         not known\n" in run(capsys, path, "--replicates", "0")[1]
-    message = run(capsys, path, "--replicates", "0", "--scored-length", "66800")[1]
-    assert "  scored         first 66,800 samples\n" in message
-    write_how_scored(path, HowScored(PUBLISHED))
-    assert "first 64,600 samples" in run(capsys, path, "--replicates", "0")[1]
-    other = tmp_path / "other.txt"
-    other.write_text("a 1 1.5\nb 0 0.5\n")
-    write_how_scored(other, HowScored(WHOLE))
-    *_, err = run(capsys, path, other, "--replicates", "0")
-    assert "different lengths of the recordings (first 64,600 samples; whole), so their" in err
-    assert run(capsys, path, "--scored-length", "long")[0] == 2
-
-
-def test_the_precision_is_named_and_a_mixture_of_them_is_remarked(capsys, tmp_path):
-    for name, precision in (("a", "bf16"), ("b", "fp32")):
-        (tmp_path / name).write_text("a 1 1.5\nb 0 0.5\n")
-        write_how_scored(tmp_path / name, HowScored(PUBLISHED, precision))
-    out, err = run(capsys, tmp_path / "a", tmp_path / "b", "--replicates", "0")[1:]
-    assert "  scored         first 64,600 samples, in bf16\n" in out
-    assert "  scored         first 64,600 samples\n" in out
-    mixed = "warning: the systems were scored in different precisions (bf16, fp32), which moves"
-    assert mixed in err
-    said = run(capsys, tmp_path / "a", "--scored-length", "whole", "--replicates", "0")[1]
-    assert "  scored         whole, in bf16\n" in said
+    assert shown("pair.txt") == "not known"
+    assert shown("pair.txt", "--scored-length", "66800") == "first 66,800 samples"
+    for name, scored in (
+        ("published", HowScored(PUBLISHED)),
+        ("whole", HowScored(WHOLE)),
+        ("half", HowScored(PUBLISHED, "bf16")),
+    ):
+        Path(name).write_text(PAIR)
+        write_how_scored(Path(name), scored)
+    assert shown("published") == "first 64,600 samples"
+    assert shown("half") == "first 64,600 samples, in bf16"
+    assert shown("half", "--scored-length", "whole") == "whole, in bf16"
+    lengths = "different lengths of the recordings (first 64,600 samples; whole), so their"
+    assert lengths in run(capsys, "published", "whole")[2]
+    precisions = "warning: the systems were scored in different precisions (bf16, fp32)"
+    write_how_scored(Path("published"), HowScored(PUBLISHED, "fp32"))
+    assert precisions in run(capsys, "half", "published")[2]
 
 
 def test_no_system_is_the_best_of_different_lengths(capsys, tmp_path):
@@ -397,56 +321,32 @@ def test_no_system_is_the_best_of_different_lengths(capsys, tmp_path):
     assert run(capsys, *words, "--scored-length", "whole")[1].count("*") == 3
 
 
-def test_files_are_written_before_anything_is_printed(tmp_path):
-    if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full on this machine")
-    path, out = tmp_path / "scores.txt", tmp_path / "out"
-    path.write_text("a 1 1.5\nb 0 0.5\n")
-    command = [sys.executable, "-m", "asdf", "evaluate", path, path, "--replicates", "0"]
-    files = {name: tmp_path / f"out.{name}" for name in ("json", "csv", "latex")}
-    for name, out in files.items():
-        command += [f"--{name}", out]
-    with open("/dev/full", "w") as full:
-        subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
-    assert json.loads(files["json"].read_text())[1]["system"] == "scores #2"
-    assert len(files["csv"].read_text().splitlines()) == 3
-    assert files["latex"].read_text().count(r"\bottomrule") >= 1
-
-
-@pytest.mark.parametrize("sign", [-1, 1])
-def test_scores_of_chance_are_not_called_turned_round(capsys, tmp_path, sign):
-    rng = np.random.default_rng(3)
-    rows = [f"u{i} {i % 2} {sign * rng.normal()}\n" for i in range(80)]
-    (tmp_path / "s").write_text("".join(rows))
-    assert "inverted" not in run(capsys, tmp_path / "s", "--replicates", "0")[2]
-
-
-def test_a_small_gzip_file_that_holds_much_is_one_message(capsys, tmp_path):
-    """Files that blow up are refused where lines are read, by every reader of scores."""
-    path = tmp_path / "bomb.txt.gz"
-    path.write_bytes(gzip.compress(b"0" * 5_000_000))
-    assert path.stat().st_size < 10_000
-    for line in ([], ["--protocol", str(path)]):
-        assert main(["evaluate", str(path), *line]) == 1
-        err = capsys.readouterr().err
-        assert "bomb.txt.gz, line 1" in err
-        assert len(err) < 500
-
-
-@pytest.mark.parametrize("option", ["--asv-scores", "--protocol"])
-def test_endless_files_are_one_message(capsys, scores, option):
-    if not Path("/dev/zero").exists():
-        pytest.skip("no /dev/zero on this machine")
-    status, _, err = run(capsys, scores, option, "/dev/zero")
-    assert status == 1
-    assert "/dev/zero, line 1" in err
+def test_files_are_written_where_nobody_reads_the_tables(folder):
+    outputs = ["--json", "out.json", "--csv", "out.csv", "--latex", "out.tex"]
+    command = [sys.executable, "-m", "asdf", "evaluate", "pair.txt", "pair.txt", *outputs]
+    read, write = os.pipe()
+    os.close(read)
+    sinks = [(write, 0)]
+    if Path("/dev/full").exists():
+        sinks.append((os.open("/dev/full", os.O_WRONLY), None))
+    for sink, status in sinks:
+        done = subprocess.run(
+            [*command, "--replicates", "0"], stdout=sink, stderr=subprocess.PIPE, text=True
+        )
+        os.close(sink)
+        if status is not None:
+            assert (done.returncode, done.stderr) == (status, "")
+        assert json.loads(Path("out.json").read_text())[1]["system"] == "pair #2"
+        assert len(Path("out.csv").read_text().splitlines()) == 3
+        assert Path("out.tex").read_text().count(r"\bottomrule") >= 1
+        for name in ("out.json", "out.csv", "out.tex"):
+            Path(name).unlink()
 
 
 @pytest.fixture
 def llrs(tmp_path):
-    rows = zip(NAMES, LABELS, VALUES, strict=True)
     path = tmp_path / "llrs.txt"
-    path.write_text("".join(f"{name}.wav {label} {value - 1:.3f}\n" for name, label, value in rows))
+    path.write_text(labelled([f"{value - 1:.3f}" for value in VALUES]))
     return path
 
 
@@ -454,34 +354,21 @@ def test_likelihood_ratios_are_drawn_with_a_line_on_their_quality(capsys, llrs, 
     kinds = ("tippett", "ece", "reliability")
     outputs = [tmp_path / f"ratios.of-{kind}.svg" for kind in kinds]
     words = ["--ratios", tmp_path / "ratios.of.svg"]
-    status, out, err = run(capsys, llrs, "--replicates", "0", *words)
+    status, out, err = run(capsys, llrs, *words)
     assert status == 0
     assert all(path.stat().st_size > 1000 for path in outputs)
     assert "Tippett plot" in out and "by discrimination and" in out
     assert "not calibrated log-likelihood ratios" not in err
     before = [path.read_bytes() for path in outputs]
-    run(capsys, llrs, "--replicates", "0", *words)
+    run(capsys, llrs, *words)
     assert [path.read_bytes() for path in outputs] == before
-
-
-def test_scores_that_are_no_ratios_get_a_warning(capsys, tmp_path):
-    rows = zip(NAMES, LABELS, VALUES, strict=True)
-    path = tmp_path / "s.txt"
-    path.write_text("".join(f"{name}.wav {label} {20 + value}\n" for name, label, value in rows))
-    words = [path, "--replicates", "0", "--ratios", tmp_path / "e.svg"]
-    assert "not calibrated log-likelihood ratios" in run(capsys, *words)[2]
-
-
-def test_decisions_have_no_plots_of_ratios(capsys, llrs, tmp_path):
-    status, _, err = run(capsys, llrs, "--decisions", "--ratios", tmp_path / "t.svg")
-    assert status == 2 and "plots need scores" in err
 
 
 def test_a_calibrated_network_makes_ratios_of_its_scores(capsys, llrs, tmp_path):
     calibration = Calibration(2.0, 1.0, 0.0, lowest_llr=-3.0, highest_llr=2.5)
     network = write_small_network(tmp_path / "net.pt", calibration=calibration.content())
     out = tmp_path / "out.json"
-    words = [llrs, "--calibration", network, "--replicates", "0", "--json", out]
+    words = [llrs, "--calibration", network, "--json", out]
     status, _, err = run(capsys, *words)
     assert status == 0
     mapped = 2 * np.array([round(value - 1, 3) for value in VALUES]) + 1
@@ -503,7 +390,7 @@ def test_a_threshold_of_scores_decides_the_same_of_their_ratios(capsys, llrs, tm
     calibration = Calibration(2.0, 1.0, 0.5, lowest_llr=-3.0, highest_llr=2.5)
     network = write_small_network(tmp_path / "net.pt", calibration=calibration.content())
     out = tmp_path / "out.json"
-    words = [llrs, "--calibration", network, "--replicates", "0", "--json", out]
+    words = [llrs, "--calibration", network, "--json", out]
     # An LLR of 0.5 is a score of -0.25.
     values = np.array([round(value - 1, 3) for value in VALUES])
     correct = np.mean((values >= -0.25) == np.array(LABELS))
@@ -517,7 +404,7 @@ def test_a_threshold_of_scores_decides_the_same_of_their_ratios(capsys, llrs, tm
     # A threshold of the scores' own EER is mapped as they are.
     assert run(capsys, *words, "--threshold-from", llrs)[0] == 0
     [system] = json.loads(out.read_text())
-    assert run(capsys, llrs, "--replicates", "0", "--threshold-from", llrs, "--json", out)[0] == 0
+    assert run(capsys, llrs, "--threshold-from", llrs, "--json", out)[0] == 0
     [of_scores] = json.loads(out.read_text())
     expected = 2 * of_scores["decisions"]["threshold"] + 1
     assert system["decisions"]["threshold"] == pytest.approx(expected, abs=1e-9)
