@@ -70,17 +70,11 @@ def set_arithmetic(tf32: bool) -> None:
 @contextmanager
 def arithmetic(tf32: bool) -> Iterator[None]:
     """Allow or forbid TF32 in the block and disable cuDNN's attention; restore both afterwards."""
-    before = [products.fp32_precision for products in _PRODUCTS]
-    attention = cuda.cudnn_sdp_enabled()
-    try:
+    with keep_arithmetic():
         cuda.enable_cudnn_sdp(False)
         for products in _PRODUCTS:
             products.fp32_precision = _name(tf32)
         yield
-    finally:
-        cuda.enable_cudnn_sdp(attention)
-        for products, precision in zip(_PRODUCTS, before, strict=True):
-            products.fp32_precision = precision
 
 
 @contextmanager

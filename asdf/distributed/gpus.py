@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,13 +27,6 @@ from asdf.runs.systems import peak_memory_bytes
 from asdf.settings.sections import Computing
 
 _MB = 1_000_000
-
-
-class TakenDevice(NamedTuple):
-    """The device of a process, 'cpu' or 'cuda:0', and a unique name of its GPU, or ''."""
-
-    name: str
-    gpu: str
 
 
 def look_at_gpus() -> SeenGpus:
@@ -56,8 +48,11 @@ def look_at_gpus() -> SeenGpus:
     return replace(seen, count=count, failure=failure, other=other)
 
 
-def take_device(computing: Computing, local_rank: int, local_size: int) -> TakenDevice:
+def take_device(computing: Computing, local_rank: int, local_size: int) -> tuple[str, str]:
     """Choose the device of this process and make it torch's current device.
+
+    Returns:
+        The device, 'cpu' or 'cuda:0', and a unique name of its GPU, or ''.
 
     Raises:
         UsageError: no GPU can be used although one should be (see `usable_gpus`), it lacks kernels
@@ -66,12 +61,12 @@ def take_device(computing: Computing, local_rank: int, local_size: int) -> Taken
     gpus = usable_gpus(computing, look_at_gpus()) if computing.use_gpu else 0
     name = choose_device(computing, local_rank, local_size, gpus)
     if name == "cpu":
-        return TakenDevice(name, "")
+        return name, ""
     properties = torch.cuda.get_device_properties(name)
     capability = (properties.major, properties.minor)
     check_kernels(properties.name, capability, torch.cuda.get_arch_list(), installed_torch())
     torch.cuda.set_device(name)
-    return TakenDevice(name, identify(properties))
+    return name, identify(properties)
 
 
 def identify(properties: object) -> str:

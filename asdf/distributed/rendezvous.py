@@ -27,7 +27,6 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from asdf.distributed.gpus import TakenDevice
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.text import and_more
@@ -68,28 +67,18 @@ def open_store(launch: Launch, timeout: timedelta) -> Any:
                 multi_tenant=True,
             )
     except (dist.DistError, RuntimeError, ValueError) as error:
-        raise AsdfError(_explain_failed_meeting(launch, joining, error)) from error
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        what = "reach rank 0" if launch.rank else "meet the others"
+        raise AsdfError(
+            f"rank {launch.rank} of {launch.size} (started by {launch.launcher}) did not {what} at "
+            f"{launch.address}:{launch.port} within {joining.total_seconds():g} s: {reason}. "
+            "MASTER_ADDR must be the host of rank 0, under a name that resolves on all nodes; if "
+            "the port is taken there, set MASTER_PORT to a free one. A process that failed to "
+            "start has its own message."
+        ) from error
     name = meet(store, launch.rank, launch.size, joining.total_seconds())
     store.set_timeout(timeout)
     return PrefixStore(f"asdf-{name}", store)
-
-
-def _explain_failed_meeting(launch: Launch, timeout: timedelta, error: Exception) -> str:
-    where = f"{launch.address}:{launch.port}"
-    lines = str(error).splitlines()
-    reason = lines[0] if lines else type(error).__name__
-    if launch.rank == 0:
-        return (
-            f"rank 0 of {launch.size} (started by {launch.launcher}) did not meet the others at "
-            f"{where}: {reason}. If the port is taken there, set MASTER_PORT to a free one; if a "
-            "process failed to start, its own message says why."
-        )
-    return (
-        f"rank {launch.rank} of {launch.size} (started by {launch.launcher}) did not reach rank 0 "
-        f"at {where} within {timeout.total_seconds():g} s: {reason}. MASTER_ADDR must be the host "
-        "of rank 0, under a name that resolves here, and MASTER_PORT free there; if rank 0 failed "
-        "to start, its own message says why."
-    )
 
 
 def agree_on_local_ranks(store: Any, launch: Launch) -> Launch:
@@ -119,7 +108,7 @@ class _Claim:
 
 
 def agree_on_devices(
-    store: Any, launch: Launch, choose: Callable[[], TakenDevice], names: str
+    store: Any, launch: Launch, choose: Callable[[], tuple[str, str]], names: str
 ) -> str:
     """Return the device that `choose` returns, if the devices of all processes are compatible.
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -36,38 +36,12 @@ _Placed = tuple[int, tuple[int, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True)
-class Packed:
-    """A value as arrays, and the small rest that is needed to restore it."""
+class _Mapped:
+    """The main rank's message about a large value: the positions of its arrays in a file."""
 
-    arrays: Arrays
-    rest: Any = None
-
-
-@dataclass(frozen=True)
-class Form(Generic[T]):
-    """The conversion of a kind of value to arrays and back."""
-
-    pack: Callable[[T], Packed]
-    unpack: Callable[[Packed], T]
-
-
-@dataclass(frozen=True)
-class _Sent(Generic[T]):
-    """The message of the main rank: the value itself, or the positions of its arrays.
-
-    Attributes:
-        path: Path of the file with the arrays; None if the value is sent.
-    """
-
-    value: T | None = None
-    path: Path | None = None
-    placed: Mapping[str, _Placed] | None = None
-    rest: Any = None
-
-
-_ARRAY: Form[np.ndarray] = Form(
-    lambda array: Packed({"array": array}), lambda packed: packed.arrays["array"]
-)
+    path: Path
+    placed: Mapping[str, _Placed]
+    rest: Any
 
 
 class SharedFiles:
@@ -81,8 +55,17 @@ class SharedFiles:
         self._folder = folder
         self._paths: list[Path] = []
 
-    def share(self, make: Callable[[], T], form: Form[T]) -> T:
+    def share(
+        self,
+        make: Callable[[], T],
+        pack: Callable[[T], tuple[Arrays, Any]],
+        unpack: Callable[[Arrays, Any], T],
+    ) -> T:
         """Return the main rank's result of `make` on every rank; all call this together.
+
+        Args:
+            pack: Function that returns a value's arrays, and the small rest that restores it.
+            unpack: Function that restores the value.
 
         Raises:
             AsdfError: a process does not see the main one's file; raised on all of them.
@@ -90,15 +73,14 @@ class SharedFiles:
         """
         if self._world.size == 1:
             return make()
-        sent = self._world.run_on_main(lambda: self._send(make(), form))
-        if sent.path is None:
-            value: T = sent.value  # type: ignore[assignment]  # it is None only if made so
-            return value
+        sent = self._world.run_on_main(lambda: self._send(make(), pack))
+        if not isinstance(sent, _Mapped):
+            return sent
         arrays: Arrays = {}
         problem = ""
         try:
             # The folder may have another path on another node.
-            arrays = _map_arrays(self._folder / sent.path.name, sent.placed or {})
+            arrays = _map_arrays(self._folder / sent.path.name, sent.placed)
         except (OSError, ValueError) as error:
             problem = f"rank {self._world.rank} cannot read {sent.path}: {error}"
         # The first problem of any rank is raised on every rank.
@@ -109,12 +91,11 @@ class SharedFiles:
                 f"{first}. The main process wrote it for all: the system folder must be on a disk "
                 "that all nodes share."
             )
-        return form.unpack(Packed(arrays, sent.rest))
+        return unpack(arrays, sent.rest)
 
     def array(self, make: Callable[[], MaybeArray]) -> MaybeArray:
         """Return the main rank's array from `make`, or None if `make` returns None."""
-        shared: MaybeArray = self.share(make, _ARRAY)  # type: ignore[arg-type]
-        return shared
+        return self.share(make, _pack_array, lambda arrays, _: arrays["array"])
 
     def close(self) -> None:
         """Remove the files; all ranks call this together, when none of them needs a value."""
@@ -126,21 +107,26 @@ class SharedFiles:
                 path.unlink()
         self._paths.clear()
 
-    def _send(self, value: T, form: Form[T]) -> _Sent[T]:
-        packed = None if value is None else form.pack(value)
-        if packed is None or sum(array.nbytes for array in packed.arrays.values()) < MIN_BYTES:
-            return _Sent(value)
+    def _send(self, value: T, pack: Callable[[T], tuple[Arrays, Any]]) -> T | _Mapped:
+        arrays, rest = ({}, None) if value is None else pack(value)
+        if sum(array.nbytes for array in arrays.values()) < MIN_BYTES:
+            return value
         # The folder's owner removes it like half-written files of a killed run.
         path = self._folder / f".shared-{secrets.token_hex(8)}.part"
         try:
-            placed = _write(path, packed.arrays)
+            placed = _write(path, arrays)
         except OSError as error:
             with suppress(OSError):
                 path.unlink()
             LOG.warning("%s cannot be written (%s): each process has a copy", path, error.strerror)
-            return _Sent(value)
+            return value
         self._paths.append(path)
-        return _Sent(None, path, placed, packed.rest)
+        return _Mapped(path, placed, rest)
+
+
+def _pack_array(array: np.ndarray | None) -> tuple[Arrays, Any]:
+    assert array is not None  # None is sent without packing
+    return {"array": array}, None
 
 
 def _write(path: Path, arrays: Arrays) -> dict[str, _Placed]:

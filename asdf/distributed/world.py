@@ -41,14 +41,6 @@ _worlds_opened = 0
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """The result of a function on the main rank, or the error that it raised."""
-
-    result: Any = None
-    failure: Exception | None = None
-
-
-@dataclass(frozen=True)
 class World:
     """The information of a process about itself and the others.
 
@@ -73,12 +65,9 @@ class World:
 
     def agree(self, value: T) -> T:
         """Return the main rank's `value` on every rank."""
-        return self._take_from_main(value, self._control)
-
-    def _take_from_main(self, value: T, group: Any) -> T:
         objects = [value]
         if self.size > 1:
-            dist.broadcast_object_list(objects, src=0, group=group)
+            dist.broadcast_object_list(objects, src=0, group=self._control)
         return objects[0]
 
     def run_on_main(self, function: Callable[[], T]) -> T:
@@ -91,24 +80,23 @@ class World:
             Exception: an error of `function`; on other ranks one of its class with its text, or of
             the nearest built-in class if the class is a library's.
         """
-        outcome = _Outcome()
-        error: BaseException | None = None
+        result: Any = None
+        error: Exception | None = None
         if self.is_main:
             try:
-                outcome = _Outcome(result=function())
+                result = function()
             except Exception as raised:
                 error = raised
-                outcome = _Outcome(failure=_as_sent(raised))
         # Also after a failure, since the others would wait until the timeout.
-        outcome = self._take_from_main(outcome, self._control)
+        result, failure = self.agree((result, None if error is None else _as_sent(error)))
         if error is not None:
             raise error
-        if outcome.failure is not None:
+        if failure is not None:
             # The main rank reports it; here it only ends the process.
-            outcome.failure.reported_by_main = True  # type: ignore[attr-defined]
-            raise outcome.failure
-        result: T = outcome.result
-        return result
+            failure.reported_by_main = True  # type: ignore[attr-defined]
+            raise failure
+        shared: T = result
+        return shared
 
     def gather(self, value: T) -> list[T] | None:
         """Return the values of all ranks, in order, on the main rank; None elsewhere."""
@@ -207,7 +195,7 @@ def _join_world(computing: Computing) -> Iterator[World]:
     launch = read_launch()
     keep_freed_memory()
     if launch.size == 1:
-        device = _prepare_device(computing, take_device(computing, 0, 1).name, 1)
+        device = _prepare_device(computing, take_device(computing, 0, 1)[0], 1)
         yield World(device=device, timeout_s=computing.timeout_s)
         return
     timeout = timedelta(seconds=computing.timeout_s)

@@ -16,7 +16,7 @@ import numpy as np
 
 from asdf.data.recording_digests import digest_list, digest_recordings
 from asdf.data.sampler_orders import add_vocoded_copies
-from asdf.distributed.shared_files import Form, Packed, SharedFiles
+from asdf.distributed.shared_files import SharedFiles
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
@@ -41,16 +41,6 @@ class Measured(NamedTuple):
 
     utterances: TrialList
     lengths: np.ndarray
-
-
-_MEASURED: Form[Measured] = Form(
-    lambda measured: Packed(*pack_list(measured.utterances, lengths=measured.lengths)),
-    lambda packed: Measured(unpack_list(packed.arrays, packed.rest), packed.arrays["lengths"]),
-)
-_LIST: Form[TrialList] = Form(
-    lambda trials: Packed(*pack_list(trials)),
-    lambda packed: unpack_list(packed.arrays, packed.rest),
-)
 
 
 class Lists:
@@ -122,7 +112,7 @@ class RunLists(Lists):
     def _take(self, make: Callable[[], TrialList]) -> TrialList:
         if self._shared is None or not self._together:
             return make()
-        return self._shared.share(make, _LIST)
+        return self._shared.share(make, pack_list, unpack_list)
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
@@ -186,7 +176,13 @@ class RunLists(Lists):
         parts = [self.read(name) for name in self._settings.recipe.training_sets]
         lengths = [self.lengths(part) for part in parts]
         make = partial(self._make_training, parts, np.concatenate(lengths))
-        return make() if self._shared is None else self._shared.share(make, _MEASURED)
+        if self._shared is None:
+            return make()
+        return self._shared.share(
+            make,
+            lambda measured: pack_list(measured.utterances, lengths=measured.lengths),
+            lambda arrays, rest: Measured(unpack_list(arrays, rest), arrays["lengths"]),
+        )
 
     def _make_training(self, parts: list[TrialList], lengths: np.ndarray) -> Measured:
         settings = self._settings

@@ -166,9 +166,8 @@ def test_a_main_process_that_cannot_listen_or_is_not_reached_says_what_to_set():
         port = listening.getsockname()[1]
         with pytest.raises(rendezvous.AsdfError) as caught:
             rendezvous.open_store(Launch(0, 2, 0, 2, "srun", "127.0.0.1", port), SECOND)
-        assert str(caught.value).startswith(
-            f"rank 0 of 2 (started by srun) did not meet the others at 127.0.0.1:{port}: "
-        )
+        said = f"(started by srun) did not meet the others at 127.0.0.1:{port} within 1 s: "
+        assert str(caught.value).startswith(f"rank 0 of 2 {said}")
         assert "set MASTER_PORT to a free one" in str(caught.value)
     # Bound, so that no other program takes the port, and nobody listens there.
     with socket.socket() as bound, pytest.raises(rendezvous.AsdfError) as caught:

@@ -9,7 +9,7 @@ import pytest
 
 from asdf.data.lengths import measure_lengths
 from asdf.distributed import shared_files as room
-from asdf.distributed.shared_files import Form, Packed, SharedFiles
+from asdf.distributed.shared_files import SharedFiles
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import SpeechActivity
@@ -19,16 +19,11 @@ from asdf.trials.trial_list import TrialList
 from tests.distributed.worlds import compute_in_worlds
 from tests.recordings import noise_waveforms, write_recordings
 
-LIST = Form(
-    lambda trials: Packed(*pack_list(trials)),
-    lambda packed: unpack_list(packed.arrays, packed.rest),
-)
-
 
 class Main(World):
     """The main rank of two, whose messages nobody waits for."""
 
-    def _take_from_main(self, value, group):
+    def agree(self, value):
         return value
 
     def gather(self, value):
@@ -75,7 +70,7 @@ def test_a_shared_list_is_the_list_and_is_pickled_as_its_file(tmp_path, monkeypa
     ids = [f"speech/{i}.flac" for i in range(5000)]
     columns = {"attack": ["-", "A01"] * 2500}
     trials = TrialList(ids, np.arange(5000) % 2, columns=columns, name="mine")
-    mapped = shared.share(lambda: trials, LIST)
+    mapped = shared.share(lambda: trials, pack_list, unpack_list)
     assert mapped.ids == ids and mapped.columns["attack"] == columns["attack"]
     assert mapped.digest() == trials.digest() and mapped.labels.tolist() == trials.labels.tolist()
     pickled = pickle.dumps(mapped.packed())
@@ -86,7 +81,7 @@ def test_a_shared_list_is_the_list_and_is_pickled_as_its_file(tmp_path, monkeypa
     assert list(pickle.loads(pickle.dumps(part))) == ids[1000:]
     # Writing to it changes no other process's.
     mapped.labels[0] = 1
-    assert shared.share(lambda: trials, LIST).labels[0] == 0
+    assert shared.share(lambda: trials, pack_list, unpack_list).labels[0] == 0
 
 
 def test_a_process_that_does_not_see_the_file_names_it(tmp_path, monkeypatch):
@@ -94,8 +89,8 @@ def test_a_process_that_does_not_see_the_file_names_it(tmp_path, monkeypatch):
     shared = SharedFiles(Main(size=2), tmp_path)
     send = shared._send
 
-    def send_and_lose(value, form):
-        sent = send(value, form)
+    def send_and_lose(value, pack):
+        sent = send(value, pack)
         sent.path.unlink()
         return sent
 
@@ -131,7 +126,7 @@ def share_in_a_world(world: World, folder: Path) -> dict:
         made.append(world.rank)
         return TrialList([f"{i}.wav" for i in range(40)], np.arange(40) % 2, folder=folder)
 
-    trials = shared.share(make, LIST)
+    trials = shared.share(make, pack_list, unpack_list)
     sad = folder / f"sad{world.size}"
     for check in (False, True, "once"):
         lengths = measure_lengths(trials, SpeechActivity(), sad, world, check=check, shared=shared)
