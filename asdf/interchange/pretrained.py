@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -272,8 +271,6 @@ def load_pretrained(
         source = module.unloaded_weights
         if isinstance(module, TransformersFrontEnd):
             fill_from_folder(module, source)
-        elif module.weights_reader:
-            import_module(module.weights_reader).fill(module, source)
         elif not isinstance(module, Wav2Vec2FrontEnd):
             module.load_weights(fetch_weights(source))
         else:
@@ -318,11 +315,8 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
     source = pin_weights(settings.weights)
     if issubclass(kind, Wav2Vec2FrontEnd):
         return _read(settings, source)
-    if kind.weights_reader:
-        reader = import_module(kind.weights_reader)
-        if hasattr(reader, "architecture"):
-            return _Start(reader.architecture(source), source, {})
-    return replace(unread, source=source)
+    architecture = kind.architecture_of(source)
+    return _Start(architecture or settings.architecture, source, {})
 
 
 def _name_architecture(settings: FrontEndSettings) -> _Start:

@@ -179,7 +179,6 @@ class FrontEnd(nn.Module, ABC):
     encoder_layers: int = 0
     variance_floor: float = VARIANCE_FLOOR
     cacheable: ClassVar[bool] = False
-    weights_reader: ClassVar[str] = ""
     sample_rate: int | None = None
     waveform_channels: int | None = None
 
@@ -335,6 +334,15 @@ class FrontEnd(nn.Module, ABC):
         if self.repeats_last_frame:
             values["repeats_last_frame"] = True
         return values
+
+    @classmethod
+    def architecture_of(cls, weights: str) -> str | None:
+        """Return the value of `front_end.architecture` for weights; None: that of the settings.
+
+        Raises:
+            AsdfError: the weights cannot be read or downloaded.
+        """
+        return None
 
     def load_weights(self, weights: str) -> None:
         """Load the pretrained weights that `front_end.weights` names.

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from asdf.checkpoint.network_file import NetworkFile, write_network_file
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError
 from asdf.extras.zoo.networks.dasheng import DashengSizes
-from asdf.interchange import build_pretrained, read_network, write_onnx, write_torchscript
-from asdf.networks import DashengFrontEnd, build_network
-from asdf.settings.sections import Lora, Sections
-from tests.unit.networks.inspection import names_with_gradient, trainable_names
+from asdf.interchange import build_pretrained
+from asdf.networks import build_network
+from asdf.settings.sections import Sections
+from tests.unit.networks.inspection import trainable_names
 from tests.unit.networks.official import official_case
 
 TINY = DashengSizes(layers=3, dimension=16, heads=2, feed_forward=24, positions=4)
@@ -31,7 +29,7 @@ ENCODER = {
 POSITIONS = "encoder.time_pos_embed"
 
 
-def write_folder(folder, encoder=None, model_type="dasheng", **layers) -> str:
+def write_published(folder, encoder=None, model_type="dasheng", **layers) -> str:
     """A folder of the hub, which holds no filter bank, and layers behind a prefix."""
     state = {f"encoder.{name}": tensor for name, tensor in official_case("dasheng").state.items()}
     config = {
@@ -69,7 +67,7 @@ def tiny_settings(weights: str | None = None) -> Sections:
     return settings
 
 
-@pytest.mark.parametrize("write", [write_folder, write_file])
+@pytest.mark.parametrize("write", [write_published, write_file])
 def test_published_weights_give_the_authors_features_of_every_layer(write, tmp_path):
     """In 7 chunks, with silence that the range of 120 dB cuts off, and a last frame left over."""
     case = official_case("dasheng")
@@ -108,12 +106,8 @@ def test_chunks_do_not_attend_to_each_other():
 @pytest.mark.parametrize(
     ("encoder", "layers", "message"),
     [
-        (
-            {"patch_stride": [32, 4]},
-            {},
-            r"have patch_stride = \[32, 4\] .* ASDF supports \[64, 4\]",
-        ),
-        ({"pooling": "token"}, {}, "have pooling = 'token'"),
+        ({"patch_stride": [32, 4]}, {}, r"has patch_stride = \[32, 4\] .* ASDF supports \[64, 4\]"),
+        ({"pooling": "token"}, {}, "has pooling = 'token'"),
         ({"num_heads": 3}, {}, "is invalid: heads = 3 does not match the other sizes"),
         ({"depth": "x"}, {}, "is invalid"),
         ({"depth": 90000}, {}, "states 90,000 layers of 16 and 24 values, but its weights have 3"),
@@ -123,27 +117,23 @@ def test_chunks_do_not_attend_to_each_other():
     ],
 )
 def test_folders_that_are_others_are_refused(encoder, layers, message, tmp_path):
-    folder = write_folder(tmp_path / "dasheng", encoder, **layers)
+    folder = write_published(tmp_path / "dasheng", encoder, **layers)
     with pytest.raises(AsdfError, match=message):
         build_pretrained(tiny_settings(folder))
 
 
 def test_what_is_none_is_refused_and_dasheng_is_told_apart(tmp_path):
-    for write in (write_folder, write_file):
+    for write in (write_published, write_file):
         settings = tiny_settings(write(tmp_path / write.__name__))
         settings.front_end.front_end_class = None
         with pytest.raises(AsdfError, match=r"[Ss]et front_end\.front_end_class = 'dasheng'"):
             build_pretrained(settings)
-    folder = write_folder(tmp_path / "other", model_type="ced")
+    folder = write_published(tmp_path / "other", model_type="ced")
     with pytest.raises(AsdfError, match="is of the model type 'ced', not Dasheng"):
         build_pretrained(tiny_settings(folder))
     torch.save({"model": {"x": torch.zeros(1)}}, tmp_path / "x.pt")
     with pytest.raises(AsdfError, match="are not Dasheng's: a folder of the hub has"):
         build_pretrained(tiny_settings(str(tmp_path / "x.pt")))
-    settings = tiny_settings()
-    settings.front_end.architecture = '{"depth": 3}'
-    with pytest.raises(UsageError, match="is not the literal of Dasheng's sizes"):
-        build_network(settings)
 
 
 def test_heads_that_a_file_does_not_state_are_the_authors(tmp_path):
@@ -154,16 +144,6 @@ def test_heads_that_a_file_does_not_state_are_the_authors(tmp_path):
     # Of 16 values none are published: 12 is the base network's, which 16 does not divide into.
     with pytest.raises(AsdfError, match="heads = 12 does not match"):
         build_pretrained(tiny_settings(path))
-
-
-def test_the_published_sizes_are_the_papers():
-    """86 M parameters in the base network, and features of 768 values."""
-    with torch.device("meta"):
-        front_end = DashengFrontEnd(Sections().front_end)
-    parameters = sum(weight.numel() for weight in front_end.parameters())
-    assert (front_end.architecture_setting, front_end.dimension) == ("dasheng", 768)
-    assert round(parameters / 1e6) in (85, 86)
-    assert DashengSizes.from_text(json.dumps(asdict(TINY))) == TINY
 
 
 def test_lengths_and_independence_of_utterances():
@@ -194,35 +174,3 @@ def test_statistics_of_bands_stay_in_training():
     network(torch.randn(2, 4000))
     assert torch.equal(norm.running_mean, torch.zeros(64))
     assert not any("running" in name for name in trainable_names(network))
-
-
-@pytest.mark.parametrize("recompute", [False, True])
-def test_all_of_it_learns_and_so_do_updates(recompute):
-    settings = tiny_settings()
-    settings.front_end.gradient_checkpointing = recompute
-    settings.front_end.layer_drop = 0.5
-    settings.front_end.time_mask_proportion = 0.2
-    waveforms = 0.1 * torch.randn(2, 12000)
-    network = build_network(settings).train()
-    network(waveforms)[1].square().sum().backward()
-    assert names_with_gradient(network) == trainable_names(network)
-    settings.lora = Lora(rank=2)
-    settings.front_end.layer = 2
-    network = build_network(settings).train()
-    network(waveforms)[1].square().sum().backward()
-    assert names_with_gradient(network) == trainable_names(network)
-    names = {name for name in trainable_names(network) if name.startswith("front_end.model.")}
-    assert len(names) == 2 * 4 * 2 and not any(".blocks.2." in name for name in names)
-
-
-def test_it_comes_back_from_its_file_and_is_exported_as_a_graph(tmp_path):
-    torch.manual_seed(0)
-    waveforms = 0.1 * torch.randn(2, 8000)
-    settings = tiny_settings(write_folder(tmp_path / "dasheng"))
-    network = build_pretrained(settings).eval()
-    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
-    again, _ = read_network(tmp_path / "net.pt")
-    assert torch.equal(again(waveforms)[1], network(waveforms)[1])
-    # Both compare the graph with the network, at lengths of one chunk and of many.
-    write_torchscript(network, tmp_path / "net.ts", 8000)
-    assert "of any length" in write_onnx(network, tmp_path / "net.onnx")

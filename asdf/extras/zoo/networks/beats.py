@@ -16,10 +16,6 @@ H heads, D values of a head.
 
 Weights of BEATs as its authors publish them: a file with a configuration and named layers.
 
-Invariant: every layer of the file is a layer of the front end, or is known to be irrelevant for
-features and logged; any other layer keeps its name, so that the check of layers reports it. No code
-in the file is executed.
-
 Source: microsoft/unilm, beats: `{"cfg": ..., "model": ...}`, pretrained or fine-tuned on AudioSet.
 """
 
@@ -28,6 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -35,21 +32,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchaudio.models.wav2vec2.components import ConvolutionalPositionalEmbedding
 
-from asdf.checkpoint.base_weights import by_module, load_layers
 from asdf.checkpoint.weights_file import read_weights_file, state_dict_in
 from asdf.errors import AsdfError
-from asdf.extras.zoo.networks.patches import PatchFrontEnd, PatchSizes, kaldi_bands
-from asdf.interchange.front_end_weights import fetch_weights
-from asdf.networks.casting import without_autocast
-from asdf.networks.front_ends.encoder_inputs import WINDOW, kaldi_log_bands
+from asdf.extras.zoo.networks.patches import (
+    KaldiBank,
+    PatchFrontEnd,
+    PatchSizes,
+    PatchWeights,
+    check_required,
+)
+from asdf.networks.front_ends.encoder_inputs import WINDOW
 from asdf.networks.front_ends.encoder_layers import buckets_between, make_bucket_table
 from asdf.networks.front_ends.gpu_convolutions import encode_positions
-from asdf.runs.log import LOG
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
-# Mean, and twice the deviation, of filter banks in pretraining.
-_MEAN = 15.41663
-_SCALE = 2 * 6.55582
+# Of filter banks in pretraining.
+_MEAN, _DEVIATION = 15.41663, 6.55582
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,7 @@ class BEATsSizes(PatchSizes):
 
     name: ClassVar[str] = "beats"
     words: ClassVar[str] = "BEATs'"
+    first_layer: ClassVar[str] = "layers.0.feed_forward_in.weight"
     patch_dimension: int = 512
     pos_conv_kernel: int = 128
     pos_conv_groups: int = 16
@@ -83,8 +82,6 @@ class BEATsEncoder(nn.Module):
     `forward` returns the input of the first layer; a front end calls the layers one by one.
     """
 
-    taper: Tensor
-    bands: Tensor
     bucket_table: Tensor
 
     def __init__(self, sizes: BEATsSizes, dropout: float) -> None:
@@ -104,19 +101,12 @@ class BEATsEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.position_biases = nn.Embedding(sizes.buckets, sizes.heads)
         self.layers = nn.ModuleList(BEATsLayer(sizes, dropout) for _ in range(sizes.layers))
-        # Not persistent, since they depend only on the sizes.
-        bands_FN = kaldi_bands().to(self.layer_norm.weight.device)
         # Kaldi's default, the Povey window.
         taper_W = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64).pow(0.85)
+        self.filter_bank = KaldiBank(taper_W, _MEAN, _DEVIATION)
         table_D = make_bucket_table(sizes.buckets, sizes.max_distance)
-        for name, tensor in (("bands", bands_FN), ("taper", taper_W), ("bucket_table", table_D)):
-            self.register_buffer(name, tensor, persistent=False)
-
-    def filter_bank(self, waveforms_BT: Tensor) -> Tensor:
-        """Return normalised log filter banks, (batch, frames of 10 ms, bands)."""
-        with without_autocast(waveforms_BT):
-            x_BLN = kaldi_log_bands(waveforms_BT, self.taper.double(), self.bands.double())
-            return ((x_BLN - _MEAN) / _SCALE).float()
+        # Not persistent, since it depends only on the sizes.
+        self.register_buffer("bucket_table", table_D, persistent=False)
 
     def patches(self, waveforms_BT: Tensor) -> Tensor:
         """Return projected patches (batch, patches, dimension), grouped by time."""
@@ -205,13 +195,32 @@ class BEATsFrontEnd(PatchFrontEnd):
     """BEATs (Chen et al., ICML 2023): patches of 160 ms and an eighth of 128 mel bands."""
 
     model: BEATsEncoder
-    weights_reader = "asdf.extras.zoo.networks.beats"
     sizes_class = BEATsSizes
     sizes: BEATsSizes
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the encoder with random weights."""
         return BEATsEncoder(self.sizes, settings.dropout)
+
+    @classmethod
+    def read_weights(cls, path: Path) -> PatchWeights:
+        """Read a file that the authors publish, pretrained or fine-tuned. Raises as the base."""
+        content = read_weights_file(path)
+        state = state_dict_in(content, path)
+        config = content.get("cfg")
+        if not is_beats(state) or not isinstance(config, Mapping):
+            raise AsdfError(
+                f"weights file {path} is not a BEATs file: it lacks the configuration ('cfg') or "
+                "the layer patch_embedding. Name a file published by microsoft/unilm."
+            )
+        check_required(config, _REQUIRED, f"weights file {path}")
+        missing = [name for name in _SIZES if not isinstance(config.get(name), int)]
+        if missing:
+            raise AsdfError(
+                f"weights file {path} is damaged: its configuration lacks the number {missing[0]}."
+            )
+        sizes = BEATsSizes(**{ours: config[theirs] for theirs, ours in _SIZES.items()})
+        return PatchWeights(sizes, *_rename_layers(state))
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the input of the first layer, and each layer's output up to `layers`."""
@@ -289,46 +298,7 @@ def is_beats(state: Mapping[str, Any]) -> bool:
     return "patch_embedding.weight" in state and _FIRST_BIASES in state
 
 
-def fill(front_end: BEATsFrontEnd, weights: str) -> None:
-    """Load a published file into a front end of the same sizes.
-
-    Raises:
-        AsdfError: the file cannot be read or downloaded, is not of BEATs, or does not fit.
-    """
-    path = fetch_weights(weights)
-    content = read_weights_file(path)
-    state = state_dict_in(content, path)
-    config = content.get("cfg")
-    if not is_beats(state) or not isinstance(config, Mapping):
-        raise AsdfError(
-            f"weights file {path} is not a BEATs file: it lacks the configuration ('cfg') or the "
-            "layer patch_embedding. Name a file published by microsoft/unilm."
-        )
-    for name, value in _REQUIRED.items():
-        if config.get(name) != value:
-            raise AsdfError(
-                f"weights file {path} has {name} = {config.get(name)!r} in its configuration; ASDF "
-                f"supports {value!r} only."
-            )
-    missing = [name for name in _SIZES if not isinstance(config.get(name), int)]
-    if missing:
-        raise AsdfError(
-            f"weights file {path} is damaged: its configuration lacks the number {missing[0]}."
-        )
-    sizes = BEATsSizes(**{ours: config[theirs] for theirs, ours in _SIZES.items()})
-    if sizes != front_end.sizes:
-        raise AsdfError(
-            f"weights file {path} is a BEATs of other sizes than the front end was built with. Set "
-            f"front_end.architecture = {sizes.to_text()!r}."
-        )
-    layers, left_out = rename_layers(state)
-    LOG.info("front end: %d layers from %s", len(layers), weights)
-    if left_out:
-        LOG.info("front end: not loaded from %s: %s", weights, by_module(left_out))
-    load_layers(front_end.model, layers, weights)
-
-
-def rename_layers(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+def _rename_layers(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
     """Return layers under the front end's names, and the names of unused layers."""
     layers = {}
     left_out = []

@@ -12,15 +12,12 @@ H heads, D values of a head.
 
 Weights of EAT as its authors publish them on the hub: a folder with a configuration.
 
-Invariant: every layer of the folder is a layer of the front end, or is known to be irrelevant for
-features and logged. Its code is not executed: the configuration and the layers suffice.
-
 Source: cwx-worst-one/EAT's networks for transformers, of the model type 'eat'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,21 +26,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.checkpoint.base_weights import by_module, load_layers
 from asdf.checkpoint.network_reading import CONFIG
 from asdf.checkpoint.weights_file import read_json
 from asdf.errors import AsdfError
-from asdf.extras.zoo.networks.patches import BANDS, PatchFrontEnd, PatchSizes, kaldi_bands
+from asdf.extras.zoo.networks.patches import (
+    BANDS,
+    KaldiBank,
+    PatchFrontEnd,
+    PatchSizes,
+    PatchWeights,
+)
 from asdf.interchange import hugging_face
-from asdf.interchange.front_end_weights import fetch_configuration, fetch_weights
-from asdf.networks.casting import without_autocast
-from asdf.networks.front_ends.encoder_inputs import WINDOW, kaldi_log_bands
-from asdf.runs.log import LOG
+from asdf.networks.front_ends.encoder_inputs import WINDOW
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
-# Mean, and twice the deviation, of filter banks in pretraining.
-_MEAN = -4.268
-_SCALE = 2 * 4.569
+# Of filter banks in pretraining.
+_MEAN, _DEVIATION = -4.268, 4.569
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,6 @@ class EATSizes(PatchSizes):
 class EATEncoder(nn.Module):
     """An encoder from waveforms (batch, samples) to a token and patches, with its layers."""
 
-    taper: Tensor
-    bands: Tensor
-
     def __init__(self, sizes: EATSizes, dropout: float) -> None:
         super().__init__()
         self.sizes = sizes
@@ -75,40 +70,16 @@ class EATEncoder(nn.Module):
         self.pre_norm = nn.LayerNorm(sizes.dimension, eps=1e-6)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(EATLayer(sizes, dropout) for _ in range(sizes.layers))
-        # Not persistent, since they depend only on the sizes.
         taper_W = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64)
-        self.register_buffer("taper", taper_W, persistent=False)
-        bands_FN = kaldi_bands().to(self.pre_norm.weight.device)
-        self.register_buffer("bands", bands_FN, persistent=False)
-
-    def filter_bank(self, waveforms_BT: Tensor) -> Tensor:
-        """Return normalised log filter banks, (batch, frames of 10 ms, bands)."""
-        with without_autocast(waveforms_BT):
-            taper_W = self.taper.double()
-            x_BLN = kaldi_log_bands(waveforms_BT, taper_W, self.bands.double(), scale=1.0)
-            return ((x_BLN - _MEAN) / _SCALE).float()
+        self.filter_bank = KaldiBank(taper_W, _MEAN, _DEVIATION, scale=1.0)
 
     def patches(self, waveforms_BT: Tensor) -> Tensor:
         """Return patches (batch, patches, dimension) with positions, grouped by time."""
         x_BLN = self.filter_bank(waveforms_BT)
         x_BCLN = self.local_encoder.get_submodule("proj")(x_BLN.unsqueeze(1))
         x_BPC: Tensor = x_BCLN.flatten(2).transpose(1, 2)
-        return x_BPC + self.positions(x_BCLN.shape[2]).to(x_BPC.dtype)
-
-    def positions(self, columns: int) -> Tensor:
-        """Return sinusoidal positions of patches over frequency and time, (patches, dimension)."""
-        quarter = self.sizes.dimension // 4
-        device = self.pre_norm.weight.device
-        ratios = torch.arange(quarter, device=device, dtype=torch.float64) / quarter
-        frequencies = 1.0 / 10000**ratios
-        rows = BANDS // self.sizes.patch
-        bands_P = torch.arange(rows, device=device).repeat(columns)
-        times_P = torch.arange(columns, device=device).repeat_interleave(rows)
-        parts = []
-        for positions_P in (bands_P, times_P):
-            angles = positions_P.double().unsqueeze(1) * frequencies
-            parts += [angles.sin(), angles.cos()]
-        return torch.cat(parts, dim=1).float()
+        positions_PC = make_positions(self.sizes, x_BCLN.shape[2], x_BPC.device)
+        return x_BPC + positions_PC.to(x_BPC.dtype)
 
     def with_token(self, x_BPC: Tensor) -> Tensor:
         """Return the input of the first layer: the token of the recording, then patches."""
@@ -119,6 +90,21 @@ class EATEncoder(nn.Module):
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
         return self.with_token(self.patches(waveforms_BT))
+
+
+def make_positions(sizes: EATSizes, columns: int, device: torch.device) -> Tensor:
+    """Return sinusoidal positions of patches over frequency and time, (patches, dimension)."""
+    quarter = sizes.dimension // 4
+    ratios = torch.arange(quarter, device=device, dtype=torch.float64) / quarter
+    frequencies = 1.0 / 10000**ratios
+    rows = BANDS // sizes.patch
+    bands_P = torch.arange(rows, device=device).repeat(columns)
+    times_P = torch.arange(columns, device=device).repeat_interleave(rows)
+    parts = []
+    for positions_P in (bands_P, times_P):
+        angles = positions_P.double().unsqueeze(1) * frequencies
+        parts += [angles.sin(), angles.cos()]
+    return torch.cat(parts, dim=1).float()
 
 
 class EATLayer(nn.Module):
@@ -176,13 +162,39 @@ class EATFrontEnd(PatchFrontEnd):
     """EAT (Chen et al., IJCAI 2024): patches of 160 ms and an eighth of 128 mel bands."""
 
     model: Any
-    weights_reader = "asdf.extras.zoo.networks.eat"
     sizes_class = EATSizes
     sizes: EATSizes
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the encoder with random weights."""
         return EATEncoder(self.sizes, settings.dropout)
+
+    @classmethod
+    def read_weights(cls, path: Path) -> PatchWeights:
+        """Read a folder that the authors publish on the hub. Raises as the base."""
+        folder = hugging_face.folder_of(path)
+        if folder is None:
+            raise AsdfError(
+                f"weights {path} are not a folder of EAT: it contains no {CONFIG}. Name a folder, "
+                "or a repository of the hub such as 'worstchan/EAT-base_epoch30_pretrain'."
+            )
+        config = read_json(folder / CONFIG)
+        if config.get("model_type") != "eat":
+            raise AsdfError(
+                f"{folder / CONFIG} is of the model type {config.get('model_type')!r}, not EAT."
+            )
+        sizes = EATSizes.from_config(config, _REQUIRED, str(folder))
+        layers = {}
+        left_out = []
+        for name, tensor in hugging_face.read_state(path).items():
+            inner = name.removeprefix(_PREFIX)
+            if inner.startswith(_HEADS):
+                left_out.append(name)
+            elif inner == _POSITIONS:
+                _check_positions(tensor, sizes, path)
+            else:
+                layers[inner] = tensor
+        return PatchWeights(sizes, layers, left_out)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the first layer's input and each layer's output, for patches without the token."""
@@ -208,7 +220,6 @@ class EATFrontEnd(PatchFrontEnd):
 
 
 _PREFIX = "model."
-_BLOCKS = "model.blocks."
 _POSITIONS = "fixed_positional_encoder.positions"
 # Prefixes of the layers after the encoder in fine-tuned networks.
 _HEADS = ("fc_norm.", "head.")
@@ -227,108 +238,14 @@ _REQUIRED = {
 _TOLERANCE = 1e-3
 
 
-def architecture(weights: str) -> str:
-    """Return the value of `front_end.architecture` of the network in a folder, or on the hub.
-
-    Raises:
-        AsdfError: there is no such folder, or it is not of EAT.
-    """
-    sizes = _read_sizes(_folder_of(fetch_configuration(weights)))
-    _check_claims(sizes, hugging_face.read_state(Path(fetch_weights(weights))), weights)
-    return sizes.to_text()
-
-
-def fill(front_end: EATFrontEnd, weights: str) -> None:
-    """Load a published folder into a front end of the same sizes.
-
-    Raises:
-        AsdfError: the folder cannot be read or downloaded, is not of EAT, or does not fit.
-    """
-    path = Path(fetch_weights(weights))
-    sizes = _read_sizes(_folder_of(str(path)))
-    if sizes != front_end.sizes:
-        raise AsdfError(
-            f"weights {weights} are an EAT of other sizes than the front end was built with. Set "
-            f"front_end.architecture = {sizes.to_text()!r}."
-        )
-    layers = {}
-    left_out = []
-    for name, tensor in hugging_face.read_state(path).items():
-        inner = name.removeprefix(_PREFIX)
-        if inner.startswith(_HEADS):
-            left_out.append(name)
-        elif inner == _POSITIONS:
-            _check_positions(tensor, front_end, weights)
-        else:
-            layers[inner] = tensor
-    LOG.info("front end: %d layers from %s", len(layers), weights)
-    if left_out:
-        LOG.info("front end: not loaded from %s: %s", weights, by_module(left_out))
-    load_layers(front_end.model, layers, weights)
-
-
-def _check_claims(sizes: EATSizes, state: Mapping[str, Tensor], weights: str) -> None:
-    """Compare the sizes with the layers before memory is allocated for the network.
-
-    Raises:
-        AsdfError: the layers have other sizes.
-    """
-    blocks = {name.split(".")[2] for name in state if name.startswith(_BLOCKS)}
-    first = state.get(f"{_BLOCKS}0.mlp.fc1.weight")
-    shape = None if first is None else tuple(first.shape)
-    if len(blocks) != sizes.layers or shape != (sizes.feed_forward, sizes.dimension):
-        raise AsdfError(
-            f"the configuration of {weights} states {sizes.layers:,} layers of {sizes.dimension:,} "
-            f"and {sizes.feed_forward:,} values, but its weights have {len(blocks):,} layers, the "
-            f"first of {shape}. They are damaged, or from another network."
-        )
-
-
-def _folder_of(path: str) -> Path:
-    folder = hugging_face.folder_of(Path(path))
-    if folder is None:
-        raise AsdfError(
-            f"weights {path} are not a folder of EAT: it contains no {CONFIG}. Name a folder, or a "
-            "repository of the hub such as 'worstchan/EAT-base_epoch30_pretrain'."
-        )
-    return folder
-
-
-def _read_sizes(folder: Path) -> EATSizes:
-    path = folder / CONFIG
-    config = read_json(path)
-    if config.get("model_type") != "eat":
-        raise AsdfError(f"{path} is of the model type {config.get('model_type')!r}, not EAT.")
-    for name, value in _REQUIRED.items():
-        if config.get(name, value) != value:
-            raise AsdfError(f"{path} has {name} = {config[name]!r}; ASDF supports {value!r}.")
-    try:
-        usual = EATSizes()
-        dimension = int(config.get("embed_dim", usual.dimension))
-        sizes = EATSizes(
-            layers=int(config.get("depth", usual.layers)),
-            dimension=dimension,
-            heads=int(config.get("num_heads", usual.heads)),
-            feed_forward=int(dimension * float(config.get("mlp_ratio", 4.0))),
-        )
-        sizes.check()
-    except (ValueError, TypeError, OverflowError) as error:
-        raise AsdfError(f"{path} is invalid: {error}.") from error
-    return sizes
-
-
-def _check_positions(positions: Tensor, front_end: EATFrontEnd, weights: str) -> None:
+def _check_positions(positions_1PC: Tensor, sizes: EATSizes, path: Path) -> None:
     """Check that the file's fixed positions follow the formula.
 
     Raises:
         AsdfError: they do not.
     """
-    columns = positions.shape[1] // front_end.per_step
-    with torch.no_grad():
-        ours = front_end.model.positions(columns)
-    # A network of which only the shapes are built has no numbers to compare.
-    if ours.is_meta:
-        return
-    is_alike = positions.shape[1:] == ours.shape
-    if not is_alike or (positions[0].float() - ours.cpu()).abs().max() > _TOLERANCE:
-        raise AsdfError(f"weights {weights} have positions other than EAT's sines and cosines.")
+    columns = positions_1PC.shape[1] // (BANDS // sizes.patch)
+    ours_PC = make_positions(sizes, columns, positions_1PC.device)
+    is_alike = positions_1PC.shape[1:] == ours_PC.shape
+    if not is_alike or (positions_1PC[0].float() - ours_PC).abs().max() > _TOLERANCE:
+        raise AsdfError(f"weights {path} have positions other than EAT's sines and cosines.")
