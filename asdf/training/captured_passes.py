@@ -15,6 +15,7 @@ process failed, the others would wait for ever.
 
 from __future__ import annotations
 
+import copy
 import gc
 import random
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from asdf.networks.functions import is_plain
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.training.gradients import Precision
-from asdf.training.losses import Targets, TermTargets
+from asdf.training.losses import Targets
 from asdf.training.objective import Objective, inputs_in_training
 from asdf.training.passes import Passes, compile_network, exchange_gradients
 
@@ -99,7 +100,8 @@ class GraphedPasses:
         if self._gave_up:
             return self.eager.forward(clips, targets)
         self._clips.copy_(clips)
-        _copy_targets(targets, self._targets)
+        for known, new in zip(tensors_of(self._targets), tensors_of(targets), strict=True):
+            known.copy_(new)
         pair = self._pairs[self._adds]
         pair.forward.replay()
         self.eager.objective.noted.update(pair.noted)
@@ -126,7 +128,7 @@ class GraphedPasses:
             return
         LOG.info("the passes over a minibatch are captured as CUDA graphs")
         self._clips = torch.empty_like(clips)
-        self._targets = _empty_like(targets)
+        self._targets = copy.deepcopy(targets)
         self._factor = torch.empty((), device=clips.device)
         self._stream = _capturing_stream(clips.device)
         self._pool = torch.cuda.graph_pool_handle()
@@ -212,27 +214,14 @@ def _capturing_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-def _empty_like(targets: Targets) -> Targets:
-    """Return targets of the same shapes, which `_copy_targets` fills."""
-    terms = {}
-    for name, term in targets.terms.items():
-        terms[name] = TermTargets(torch.empty_like(term.values), torch.empty_like(term.factor))
-    partners = None if targets.partners is None else _empty_like(targets.partners)
-    weights_B = None if targets.weights_B is None else torch.empty_like(targets.weights_B)
-    return Targets(
-        torch.empty_like(targets.labels_B), terms=terms, partners=partners, weights_B=weights_B
-    )
-
-
-def _copy_targets(source: Targets, destination: Targets) -> None:
-    destination.labels_B.copy_(source.labels_B)
-    for name, term in source.terms.items():
-        destination.terms[name].values.copy_(term.values)
-        destination.terms[name].factor.copy_(term.factor)
-    if source.partners is not None and destination.partners is not None:
-        _copy_targets(source.partners, destination.partners)
-    if source.weights_B is not None and destination.weights_B is not None:
-        destination.weights_B.copy_(source.weights_B)
+def tensors_of(targets: Targets) -> list[Tensor]:
+    """Return the tensors of targets without further inputs, in an order that is always the same."""
+    tensors = [targets.labels_B]
+    for term in targets.terms.values():
+        tensors += [term.values, term.factor]
+    if targets.weights_B is not None:
+        tensors.append(targets.weights_B)
+    return tensors if targets.partners is None else [*tensors, *tensors_of(targets.partners)]
 
 
 def _has_room(device: torch.device) -> bool:

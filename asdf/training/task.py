@@ -12,7 +12,7 @@ from __future__ import annotations
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -244,14 +244,12 @@ class Tasks:
     def check(self) -> None:
         """Check the classes in the settings. Raises as `Task.check`."""
         for task in self:
-            with _asking(task, "check"):
-                task.check()
+            _ask(task, "check")
 
     def try_on_noise(self, network: nn.Module) -> None:
         """Build their heads for `network` and test them. Raises as `Task.try_on_noise`."""
         for task in self:
-            with _asking(task, "try_on_noise"):
-                task.try_on_noise(network)
+            _ask(task, "try_on_noise", network)
 
     def build_terms(
         self, network: nn.Module, utterances: TrialList, frames: ClipFrames | None, seed: int
@@ -262,9 +260,9 @@ class Tasks:
         """
         terms = []
         for task in self:
-            with torch.random.fork_rng(devices=[]), _asking(task, "build_term"):
+            with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(derived_seed(seed, f"head of {task.key}"))
-                terms.append(task.build_term(network, utterances, frames))
+                terms.append(_ask(task, "build_term", network, utterances, frames))
         return tuple(term for term in terms if term is not None)
 
     def remove(self, score_file: Path) -> None:
@@ -289,37 +287,29 @@ class Tasks:
         for task in self:
             key = task.key
             if key in values:
-                with _asking(task, "write"):
-                    scores[key] = task.write(score_file, utterances, values[key], extras[key])
+                each = (score_file, utterances, values[key], extras[key])
+                scores[key] = _ask(task, "write", *each)
         return scores
 
     def read(self, score_file: Path) -> dict[str, Any]:
         """Return the scores that belong to a score file, by key. Raises as `Task.read`."""
         scores = {}
         for task in self:
-            with _asking(task, "read"):
-                read = task.read(score_file)
+            read = _ask(task, "read", score_file)
             if read is not None:
                 scores[task.key] = read
         return scores
 
     def describe(self, scores: Mapping[str, Any]) -> str:
         """Return a remark on a set's scores for the log."""
-        sentences = []
-        for task in self:
-            if task.key in scores:
-                with _asking(task, "describe"):
-                    sentences.append(task.describe(scores[task.key]))
-        return "".join(sentences)
+        scored = [task for task in self if task.key in scores]
+        return "".join(_ask(task, "describe", scores[task.key]) for task in scored)
 
     def report(
         self, scored: Sequence[ScoredSet], validated: Sequence[ScoredSet], results: Path
     ) -> list[str]:
         """Write the results of networks on sets; return them for the log. Args: as in a task."""
-        texts = []
-        for task in self:
-            with _asking(task, "report"):
-                texts.append(task.report(scored, validated, results))
+        texts = [_ask(task, "report", scored, validated, results) for task in self]
         return list(filter(None, texts))
 
     def allow_one_class(self, scores: Mapping[str, Any]) -> bool:
@@ -355,9 +345,10 @@ def find_tasks(settings: Sections, folder: Path | None) -> Tasks:
     return Tasks(tasks)
 
 
-def _asking(task: Task, method: str) -> AbstractContextManager[None]:
-    """Return a block in which `method` of a task is called."""
+def _ask(task: Task, method: str, *arguments: Any) -> Any:
+    """Call `method` of a task; errors of the project's own tasks keep their traceback."""
     kind = type(task)
     path = f"{kind.__module__}.{kind.__qualname__}"
-    # Errors of the project's own tasks keep their traceback.
-    return nullcontext() if is_ours(path) else UserErrors(f"{SETTING}: {path}.{method} failed")
+    failed = f"{SETTING}: {path}.{method} failed"
+    with nullcontext() if is_ours(path) else UserErrors(failed):
+        return getattr(task, method)(*arguments)

@@ -26,6 +26,19 @@ def validated(left: list[float]) -> ValidationResult | None:
     return ValidationResult({"dev": left.pop(0)}) if left else None
 
 
+class StopAfter(StopRequest):
+    """A signal that arrives while the step of this number is taken."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps_left = steps
+
+    def __bool__(self) -> bool:
+        self.steps_left -= 1
+        self.reason = "" if self.steps_left > 0 else "signal SIGTERM"
+        return bool(self.reason)
+
+
 class Witness(Callback):
     def __init__(self, settings, folder):
         super().__init__(settings, folder)
@@ -45,6 +58,50 @@ class Witness(Callback):
 
     def on_end(self, record):
         self.seen.append(("end", record["reason"]))
+
+
+def run_training(
+    network,
+    utterances,
+    lengths,
+    settings,
+    folder,
+    *,
+    start="",
+    stop=None,
+    callbacks=(),
+    watched=(),
+    validate=lambda *_: {},
+    loader=None,
+    sampler=None,
+) -> Trainer:
+    """Train a network on recordings of `lengths` from `start` on, in the system `folder`."""
+    step = Step(
+        network, utterances, settings, World(), from_features=settings.front_end.cache_features
+    )
+    trainer = Trainer(
+        step,
+        loader=loader or clip_loader(utterances, lengths, settings),
+        layout=Layout(folder),
+        validate=validate,
+        stop=stop if stop is not None else StopRequest(),
+        callbacks=CallbackGroup(callbacks, watched, World()),
+        sampler=sampler,
+    )
+    if start:
+        checkpoint = read_checkpoint(folder / "networks" / start)
+        fill_network(step.network, checkpoint)
+        trainer.resume(checkpoint, read_evaluations(Layout(folder)))
+    trainer.run()
+    return trainer
+
+
+def clip_loader(utterances, lengths, settings) -> BatchLoader:
+    size, position = settings.network.train_clip_size, settings.network.clip_position
+    clips = TrainingClips(
+        utterances, lengths, size, settings.rawboost, settings.sad, 0, position=position
+    )
+    return BatchLoader(clips, 0, World())
 
 
 @pytest.fixture
@@ -76,26 +133,19 @@ def train(utterances, tmp_path):
         }
         settings = network_settings(**chosen)
         torch.manual_seed(0)
-        step = Step(Plain(settings), utterances, settings, World())
-        clips = TrainingClips(
-            utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0
-        )
-        left, folder, witness = list(eers), tmp_path / "networks", Witness(settings, tmp_path)
-        trainer = Trainer(
-            step,
-            loader=BatchLoader(clips, 0, World()),
-            layout=Layout(folder.parent),
+        left, witness = list(eers), Witness(settings, tmp_path)
+        trainer = run_training(
+            Plain(settings),
+            utterances,
+            np.full(SIZE, 500),
+            settings,
+            tmp_path,
+            start=start,
+            stop=stop,
+            callbacks=[MetricsFile(settings, tmp_path), *callbacks],
+            watched=[witness],
             validate=evaluate or (lambda network, name: validated(left)),
-            stop=stop if stop is not None else StopRequest(),
-            callbacks=CallbackGroup(
-                [MetricsFile(settings, tmp_path), *callbacks], [witness], World()
-            ),
         )
-        if start:
-            checkpoint = read_checkpoint(folder / start)
-            fill_network(step.network, checkpoint)
-            trainer.resume(checkpoint, read_evaluations(Layout(tmp_path)))
-        trainer.run()
         return trainer, witness.seen
 
     return train

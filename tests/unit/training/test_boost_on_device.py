@@ -7,18 +7,12 @@ import pytest
 import torch
 
 from asdf.checkpoint.network_file import NetworkFile
-from asdf.data.datasets import TrainingClips
-from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.distributed.world import World
-from asdf.runs.layout import Layout
 from asdf.settings.sections import RawBoost, Sections
-from asdf.training.callback_group import CallbackGroup
-from asdf.training.checkpoints import fill_network, read_checkpoint
-from asdf.training.loop import Trainer
-from asdf.training.step import Step
+from asdf.training.checkpoints import read_checkpoint
 from tests.recordings import write_recordings
 from tests.small_networks import Plain
+from tests.unit.training.conftest import StopAfter, run_training
 
 SIZE = 6  # three steps an epoch
 LENGTH = 3000
@@ -44,26 +38,10 @@ def train(tmp_path):
             None,
         )
         torch.manual_seed(0)
-        step = Step(Plain(settings), utterances, settings, World())
-        clips = TrainingClips(utterances, np.full(SIZE, LENGTH), 2000, rawboost, settings.sad, 0)
-        loader = BatchLoader(clips, 0, World())
-        layout = Layout(tmp_path / system)
-        folder = layout.networks
-        requested = StopRequest() if stop is None else stop
-        trainer = Trainer(
-            step,
-            loader=loader,
-            layout=layout,
-            validate=lambda *_: {},
-            stop=requested,
-            callbacks=CallbackGroup([], [], World()),
-        )
-        if start:
-            checkpoint = read_checkpoint(folder / start)
-            fill_network(step.network, checkpoint)
-            trainer.resume(checkpoint, [])
-        trainer.run()
-        return [read_checkpoint(folder / f"epoch.{epoch}.pt") for epoch in (1, 2, 3)]
+        folder = tmp_path / system
+        lengths = np.full(SIZE, LENGTH)
+        run_training(Plain(settings), utterances, lengths, settings, folder, start=start, stop=stop)
+        return [read_checkpoint(folder / "networks" / f"epoch.{epoch}.pt") for epoch in (1, 2, 3)]
 
     return train
 
@@ -91,16 +69,8 @@ def test_a_stop_changes_no_number(train, steps):
     rawboost = RawBoost(enabled=True, algo=4, on_device=True)
     whole = train("whole", rawboost)
 
-    class After(StopRequest):
-        looks = 0
-
-        def __bool__(self):
-            self.looks += 1
-            self.reason = "signal SIGTERM" if self.looks >= steps else ""
-            return bool(self.reason)
-
     with pytest.raises(Stopped, match=f"after step {steps}"):
-        train("stopped", rawboost, stop=After())
+        train("stopped", rawboost, stop=StopAfter(steps))
     again = train("stopped", rawboost, start="resume.pt")
     last, expected = again[-1], whole[-1]
     torch.testing.assert_close(last.state, expected.state, rtol=0, atol=0)

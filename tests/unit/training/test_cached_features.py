@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from asdf.data.datasets import TrainingClips
 from asdf.data.feature_cache import FeatureCache, FeaturePass, identity_of
 from asdf.data.loaders import BatchLoader
 from asdf.data.samplers import Sampler, Shuffled
@@ -15,14 +14,11 @@ from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.split import feature_identity
-from asdf.runs.layout import Layout
 from asdf.runs.seeds import generator
 from asdf.settings.sections import Sections
-from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
-from asdf.training.loop import Trainer
-from asdf.training.step import Step
 from tests.recordings import noise_waveforms, write_recordings
+from tests.unit.training.conftest import clip_loader, run_training
 
 SIZE = 7  # four steps an epoch, the last of them filled up
 SMALL = Architecture(((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 3, 2, 16, True, 4, 2)
@@ -64,10 +60,7 @@ def train(tmp_path):
         settings.front_end.frozen, settings.front_end.dropout = True, 0.5
         torch.manual_seed(0)
         network, world = build_network(settings), World()
-        clips = TrainingClips(
-            utterances, lengths, 500, settings.rawboost, settings.sad, 0, position="start"
-        )
-        loader = BatchLoader(clips, 0, world)
+        loader = clip_loader(utterances, lengths, settings)
         if dtype is not None:
             work = FeaturePass(
                 network.front_end_features, loader, utterances, net, world, StopRequest()
@@ -80,18 +73,19 @@ def train(tmp_path):
         if rounded:
             network.front_end_features = through_float16(network.front_end_features)
         losses = Losses()
-        layout = Layout(tmp_path / f"system-{dtype}")
-        step = Step(network, utterances, settings, world, from_features=dtype is not None)
-        Trainer(
-            step,
+        folder = tmp_path / f"system-{dtype}"
+        settings.front_end.cache_features = dtype is not None
+        run_training(
+            network,
+            utterances,
+            lengths,
+            settings,
+            folder,
+            callbacks=[losses],
             loader=loader,
-            layout=layout,
-            validate=lambda *_: {},
-            stop=StopRequest(),
-            callbacks=CallbackGroup([losses], [], World()),
             sampler=sampler(settings, utterances),
-        ).run()
-        content = torch.load(layout.networks / "epoch.3.pt", weights_only=True)
+        )
+        content = torch.load(folder / "networks" / "epoch.3.pt", weights_only=True)
         return losses.all, content["model_state_dict"]
 
     return train

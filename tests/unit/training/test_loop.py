@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from asdf.data.datasets import TrainingClips
-from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.distributed.stopping import Stopped
 from asdf.runs.evaluations import read_evaluations
 from asdf.runs.layout import Layout, list_networks
 from asdf.training.checkpoints import read_checkpoint, write_checkpoint
-from tests.unit.training.conftest import SIZE
+from tests.unit.training.conftest import SIZE, StopAfter
 
 
 def printed(tmp_path) -> dict[int, float]:
@@ -106,18 +106,10 @@ def test_a_stop_request_saves_and_the_next_start_ends_as_if_there_had_been_none(
     for path in (tmp_path / "networks").iterdir():
         path.unlink()
 
-    class AfterThreeSteps(StopRequest):
-        looks = 0
-
-        def __bool__(self):
-            self.looks += 1
-            self.reason = "signal SIGTERM" if self.looks >= 3 else ""
-            return bool(self.reason)
-
     with pytest.raises(
         Stopped, match="stopped by signal SIGTERM after step 3; the same command goes on from there"
     ):
-        train(max_epochs=2, stop=AfterThreeSteps())
+        train(max_epochs=2, stop=StopAfter(3))
     assert [path.name for path in (tmp_path / "networks").iterdir()] == ["resume.pt"]
     resumed, seen = train(eers=[0.3] * 3, start="resume.pt", max_epochs=2)
     assert seen[0] == ("start", 3)

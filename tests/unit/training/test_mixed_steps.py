@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +13,6 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.interface import Outputs
 from asdf.settings.sections import Sections
-from asdf.training.captured_passes import _copy_targets, _empty_like
 from asdf.training.losses import CrossEntropy, OCSoftmax, Targets
 from asdf.training.losses.loss_building import find_loss_class
 from asdf.training.objective import StepWeights
@@ -164,18 +161,6 @@ def test_a_denominator_is_the_mixed_sum_of_class_weights() -> None:
     assert mixed == pytest.approx(0.25 * 0.1 + 0.75 * 0.9 + 0.5 * 0.9 + 0.5 * 0.1 + 0.9)
     ones = torch.ones(3)
     assert loss.mixed_normaliser(labels, partners, ones) == pytest.approx(loss.normaliser(labels))
-
-
-def test_a_graph_gets_all_that_is_mixed() -> None:
-    targets = Targets(torch.tensor([0, 1]))
-    mixed = replace(targets, partners=Targets(torch.tensor([1, 1])), weights_B=torch.rand(2))
-    for source in (targets, mixed):
-        copied = _empty_like(source)
-        _copy_targets(source, copied)
-        assert torch.equal(copied.labels_B, source.labels_B)
-        assert copied.labels_B is not source.labels_B
-    assert torch.equal(copied.partners.labels_B, torch.tensor([1, 1]))
-    assert torch.equal(copied.weights_B, mixed.weights_B)
 
 
 class Joint(CrossEntropy):

@@ -7,22 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from asdf.data.datasets import TrainingClips
-from asdf.data.loaders import BatchLoader
-from asdf.distributed.stopping import StopRequest
-from asdf.distributed.world import World
 from asdf.errors import UsageError
-from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
-from asdf.training.callback_group import CallbackGroup
 from asdf.training.callbacks import Callback
-from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.profile import BACKWARD, COMMUNICATION, DATA, FORWARD, OPTIMISER, PARTS
-from asdf.training.step import Step
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Normed
 from tests.unit.conftest import network_settings
+from tests.unit.training.conftest import run_training
 
 SIZE = 10  # five steps an epoch
 
@@ -60,28 +53,17 @@ def train(tmp_path, caplog, monkeypatch):
         settings = network_settings(**chosen)
         settings.computing.profile_steps = steps
         torch.manual_seed(0)
-        step = Step(Normed(settings), utterances, settings, World())
-        clips = TrainingClips(
-            utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0
-        )
-        records, folder, loader = (
-            Records(settings, tmp_path),
-            tmp_path / "networks",
-            BatchLoader(clips, 0, World()),
-        )
-        trainer = Trainer(
-            step,
-            loader=loader,
-            layout=Layout(folder.parent),
+        records = Records(settings, tmp_path)
+        trainer = run_training(
+            Normed(settings),
+            utterances,
+            np.full(SIZE, 500),
+            settings,
+            tmp_path,
+            start=start,
+            callbacks=[records],
             validate=evaluate,
-            stop=StopRequest(),
-            callbacks=CallbackGroup([records], [], World()),
         )
-        if start:
-            checkpoint = read_checkpoint(folder / start)
-            fill_network(step.network, checkpoint)
-            trainer.resume(checkpoint, [])
-        trainer.run()
         return trainer, records.steps
 
     return train

@@ -5,20 +5,15 @@ import pytest
 import torch
 from torch import nn
 
-from asdf.data.datasets import TrainingClips
-from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks import ASPBackEnd, SSLDetector
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
-from asdf.training.callback_group import CallbackGroup
-from asdf.training.checkpoints import fill_network, read_checkpoint
+from asdf.training.checkpoints import read_checkpoint
 from asdf.training.loop import Trainer
-from asdf.training.step import Step
 from tests.recordings import noise_waveforms, write_recordings
+from tests.unit.training.conftest import StopAfter, run_training
 
 SIZE = 6  # three steps an epoch
 SMALL = Architecture(((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 2, 2, 16, True, 4, 2)
@@ -45,26 +40,11 @@ def train(tmp_path):
         for name, value in front_end.items():
             setattr(settings.front_end, name, value)
         torch.manual_seed(0)
-        step = Step(network_class(settings), utterances, settings, World())
-        clips = TrainingClips(
-            utterances, np.full(SIZE, 500), 400, settings.rawboost, settings.sad, 0
+        network = network_class(settings)
+        lengths = np.full(SIZE, 500)
+        return run_training(
+            network, utterances, lengths, settings, tmp_path, start=start, stop=stop
         )
-        loader, folder = BatchLoader(clips, 0, World()), tmp_path / "networks"
-        stop = stop if stop is not None else StopRequest()
-        trainer = Trainer(
-            step,
-            loader=loader,
-            layout=Layout(folder.parent),
-            validate=lambda *_: {},
-            stop=stop,
-            callbacks=CallbackGroup([], [], World()),
-        )
-        if start:
-            checkpoint = read_checkpoint(folder / start)
-            fill_network(step.network, checkpoint)
-            trainer.resume(checkpoint, [])
-        trainer.run()
-        return trainer
 
     return train
 
@@ -115,16 +95,8 @@ def test_a_stop_before_at_or_after_the_unfreezing_changes_no_number(train, tmp_p
     for path in (tmp_path / "networks").iterdir():
         path.unlink()
 
-    class After(StopRequest):
-        looks = 0
-
-        def __bool__(self):
-            self.looks += 1
-            self.reason = "signal SIGTERM" if self.looks >= steps else ""
-            return bool(self.reason)
-
     with pytest.raises(Stopped, match=f"after step {steps}"):
-        train(stop=After(), **options)
+        train(stop=StopAfter(steps), **options)
     start = "resume.pt" if steps % 3 else f"epoch.{steps // 3}.pt"
     train(start=start, **options)
     again = read_checkpoint(tmp_path / "networks" / "epoch.3.pt")
