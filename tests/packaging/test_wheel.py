@@ -49,6 +49,10 @@ def test_the_package_is_in_the_wheel_once_and_whole(names):
     assert {"asdf/py.typed", "asdf_antispoofing/py.typed"} <= set(names)
 
 
+def test_the_wheel_is_small(wheel):
+    assert wheel.stat().st_size < 3_000_000
+
+
 def test_the_shipped_detector_is_in_the_wheel_with_its_licence(names):
     files = ("small.safetensors", "facts.json", "LICENSE.txt", "NOTICE.txt")
     assert {f"asdf/shipped/small/{file}" for file in files} <= set(names)
@@ -56,7 +60,8 @@ def test_the_shipped_detector_is_in_the_wheel_with_its_licence(names):
 
 def test_the_recipes_are_in_the_wheel_and_nothing_that_runs_wrote(names):
     recipes = {name.removeprefix(RECIPES) for name in names if name.startswith(RECIPES)}
-    known = {name for name in names_in(RECIPE) if "/output/" not in name}
+    folders = (RECIPE, RECIPE.parent / "ideas")
+    known = {name for f in folders for name in names_in(f) if "/output/" not in name}
     assert recipes == known
     assert not [name for name in names if name.split("/")[0] in ("recipes", "tests", "setup.py")]
 
