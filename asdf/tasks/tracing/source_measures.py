@@ -10,16 +10,17 @@ Shapes: N trials, K classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Literal, get_args
 
 import numpy as np
 
 from asdf.arrays import Flags, Floats, Indices, Integers
 from asdf.errors import AsdfError
-from asdf.metrics.bootstrap import replicate_eer
+from asdf.metrics.bootstrap import replicate_eer, times_drawn
 from asdf.metrics.detection import Blocks, DetCurve, into_blocks
 from asdf.metrics.intervals import Interval, rate_interval
 from asdf.metrics.validation import TaskMetric
@@ -39,8 +40,6 @@ CLOSED_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")
 OPEN_METRICS = ("unknown_eer", "oscr")
 FALSE_POSITIVE_RATES = (0.01, 0.1)
 """False positive rates at which the rate of correct classification is reported."""
-_MOST_TRIES = 100
-_FEWEST_SPEAKERS = 2
 
 
 @dataclass(frozen=True)
@@ -127,10 +126,10 @@ def evaluate_sources(
     right = np.diag(confusion)  # (K,)
     trials_K = confusion.sum(axis=1)
     # Without calls or trials a rate is 0, as with `zero_division=0`.
-    precisions = (right / np.maximum(confusion.sum(axis=0), 1)).tolist()
-    recalls = (right / np.maximum(trials_K, 1)).tolist()
-    f1s = _f1_of_classes(confusion.astype(np.float64)).tolist()
-    by_class = (precisions, recalls, f1s, trials_K.tolist())
+    precisions = right / np.maximum(confusion.sum(axis=0), 1)
+    recalls = right / np.maximum(trials_K, 1)
+    f1s = _f1_of_classes(confusion.astype(np.float64))
+    columns = [column.tolist() for column in (precisions, recalls, f1s, trials_K)]
     intervals = {}
     if replicates:
         # Trials without a class are not drawn.
@@ -144,7 +143,7 @@ def evaluate_sources(
         unknown=int((~trials.is_known).sum()),
         of_no_class=len(scores) - len(trials.truths),
         closed={name: values[name] for name in CLOSED_METRICS},
-        by_class=[ClassResult(*row) for row in zip(scores.classes, *by_class, strict=True)],
+        by_class=[ClassResult(*row) for row in zip(scores.classes, *columns, strict=True)],
         open=_open_set(trials, rejection) if not trials.is_known.all() else None,
         intervals=intervals,
     )
@@ -331,17 +330,11 @@ def _intervals(
     trials: _Trials, values: dict[str, float], speakers: Sequence[str] | None, replicates: int
 ) -> dict[str, Interval]:
     """Return the bootstrap intervals of all metrics."""
-    rng = np.random.default_rng(0)
-    groups = None
-    draw: _Draw = _trial_draw
-    if speakers is not None:
-        draw = _speaker_draw(speakers)
-        groups = len(set(speakers))
-        if groups < _FEWEST_SPEAKERS:
-            # All draws of a single speaker are equal and say nothing about other speakers.
-            return {}
-    draws = (_draw_all_kinds(draw, trials.is_known, rng) for _ in range(replicates))
-    drawn = list(map(trials.values, draws))
+    groups = None if speakers is None else len(set(speakers))
+    if groups == 1:
+        # All draws of a single speaker are equal and say nothing about other speakers.
+        return {}
+    drawn = list(map(trials.values, islice(_draws(trials.is_known, speakers), replicates)))
     known = trials.truths[trials.is_known]
     intervals = {}
     for name, value in values.items():
@@ -356,45 +349,21 @@ def _intervals(
     return intervals
 
 
-_Draw = Callable[[Flags, np.random.Generator], Floats]
-
-
-def _draw_all_kinds(draw: _Draw, is_known: Flags, rng: np.random.Generator) -> Floats:
-    """Draw until there are known trials, and unknown ones if the set has any.
-
-    Raises:
-        AsdfError: too few speakers have both kinds.
-    """
-    for _ in range(_MOST_TRIES):
-        weights = draw(is_known, rng)
-        if weights[is_known].any() and (is_known.all() or weights[~is_known].any()):
-            return weights
-    raise AsdfError(
-        "hardly any draw of speakers has trials of both known and unknown sources: there are too "
-        "few speakers for intervals over them."
-    )
-
-
-def _trial_draw(is_known: Flags, rng: np.random.Generator) -> Floats:
-    """Draw known and unknown trials separately; return the count of each trial."""
-    weights = np.zeros(len(is_known))
-    for part in (is_known, ~is_known):
-        count = int(part.sum())
-        if count:
-            weights[part] = np.bincount(rng.integers(count, size=count), minlength=count)
-    return weights
-
-
-def _speaker_draw(speakers: Sequence[str]) -> _Draw:
-    """Return a function that draws whole speakers with all their trials."""
-    names, speaker_of_trial = np.unique(np.asarray(speakers), return_inverse=True)
-
-    def draw(is_known: Flags, rng: np.random.Generator) -> Floats:
-        times = np.bincount(rng.integers(names.size, size=names.size), minlength=names.size)
-        weights: Floats = times[speaker_of_trial].astype(np.float64)
-        return weights
-
-    return draw
+def _draws(is_known: Flags, speakers: Sequence[str] | None) -> Iterator[Floats]:
+    """Yield how often each trial is drawn: by whole speakers, or known and unknown ones apart."""
+    rng = np.random.default_rng(0)
+    parts = [part for part in (is_known, ~is_known) if part.any()]
+    names, speaker_of_trial = np.unique(np.asarray(speakers or []), return_inverse=True)
+    while True:
+        weights = np.zeros(len(is_known))
+        if speakers is None:
+            for part in parts:
+                weights[part] = times_drawn(int(part.sum()), rng)
+        else:
+            weights[:] = times_drawn(names.size, rng)[speaker_of_trial]
+        # A draw of speakers that lacks one of the kinds is repeated.
+        if all(weights[part].any() for part in parts):
+            yield weights
 
 
 class SourceAccuracy(TaskMetric):
