@@ -26,6 +26,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from asdf.errors import AsdfError
@@ -77,7 +78,7 @@ class TimedCollector:
         Raises:
             AsdfError: the label is unknown, or the part ends before it starts.
         """
-        is_spoofed = is_spoof_label(label)
+        is_spoofed = _is_spoof(label)
         if is_spoofed is None:
             raise AsdfError(
                 f"{self._path}, line {line}: {shorten(label)!r} is not a label of a part: known "
@@ -102,14 +103,11 @@ class TimedCollector:
         return result
 
 
-def is_spoof_label(label: str) -> bool | None:
+def _is_spoof(label: str) -> bool | None:
     """Return whether a part with this label is spoofed, None if the label is unknown."""
-    lower = label.lower()
-    if lower in _BONA_FIDE:
+    if label.lower() in _BONA_FIDE:
         return False
-    if lower in _SPOOF or _ATTACK.fullmatch(label):
-        return True
-    return None
+    return True if label.lower() in _SPOOF or _ATTACK.fullmatch(label) else None
 
 
 def read_time(text: str) -> float:
@@ -120,25 +118,25 @@ def read_time(text: str) -> float:
         return float("nan")
 
 
-def read_text(path: AnyPath) -> dict[str, Timed]:
+def read_text(path: AnyPath, lines: NumberedLines | None = None) -> dict[str, Timed]:
     """Read a text file of HAD or LlamaPartialSpoof, or of plain lines, possibly gzipped.
+
+    Args:
+        lines: Lines of the file, if they are already read.
 
     Raises:
         AsdfError: a line is malformed or contradictory; the message names file and line.
     """
-    return parse_text(numbered_lines(path), Path(path))
-
-
-def parse_text(lines: NumberedLines, path: Path) -> dict[str, Timed]:
-    """Read the lines of a text file, in the format of the first; raises as `read_text`."""
-    first, lines = peek(lines)
+    path = Path(path)
+    # In the format of the first line.
+    first, lines = peek(numbered_lines(path) if lines is None else lines)
     if _split_plain(first) is not None:
-        return _parse_plain(lines, path)
+        return _read_plain(lines, path)
     collector = TimedCollector(path)
     stated: dict[str, tuple[int, bool]] = {}
     for number, line in lines:
         name, label, parts = _split_line(line.split())
-        is_spoof = _LABELS.get(label, is_spoof_label(label))
+        is_spoof = _LABELS.get(label, _is_spoof(label))
         if is_spoof is None or not parts:
             raise AsdfError(
                 f"{path}, line {number}: expected 'NAME START-END-T/START-END-F/... 0|1' as HAD "
@@ -168,7 +166,7 @@ def parse_text(lines: NumberedLines, path: Path) -> dict[str, Timed]:
     return recordings
 
 
-def _parse_plain(lines: NumberedLines, path: Path) -> dict[str, Timed]:
+def _read_plain(lines: NumberedLines, path: Path) -> dict[str, Timed]:
     """Read lines `NAME START END LABEL`, in any order."""
     collector = TimedCollector(path)
     for number, line in lines:
@@ -204,32 +202,26 @@ def _split_line(cells: list[str]) -> tuple[str, str, list[str]]:
     return "", "", []
 
 
-def read_rttm(path: AnyPath) -> dict[str, Timed]:
+def read_rttm(path: AnyPath, lines: NumberedLines | None = None) -> dict[str, Timed]:
     """Read an RTTM, plain or gzipped: the parts of each recording, by its name there.
+
+    Args:
+        lines: Lines of the file, if they are already read.
 
     Raises:
         AsdfError: a line is malformed; the message names file and line.
     """
-    return parse_rttm(numbered_lines(path), Path(path))
-
-
-def parse_rttm(lines: NumberedLines, path: Path) -> dict[str, Timed]:
-    """Read the lines of an RTTM; raises as `read_rttm`."""
-    collector = TimedCollector(path)
-    for number, name, segment, label in rttm_turns(lines, path):
+    collector = TimedCollector(Path(path))
+    for number, name, segment, label in _rttm_turns(path, lines):
         collector.add(number, name, segment, label)
     return collector.timed()
 
 
-def rttm_turns(lines: NumberedLines, path: Path) -> Iterator[tuple[int, str, Segment, str]]:
-    """Yield the line number, recording, time and label of each line of an RTTM.
-
-    Times are those in the file, NaN for a time that is not a number.
-
-    Raises:
-        AsdfError: a line is malformed; the message names file and line.
-    """
-    for number, line in lines:
+def _rttm_turns(
+    path: AnyPath, lines: NumberedLines | None
+) -> Iterator[tuple[int, str, Segment, str]]:
+    """Yield line number, recording, time (NaN if it is not a number) and label of each line."""
+    for number, line in numbered_lines(path) if lines is None else lines:
         cells = line.split()
         # Comments, and other RTTM lines than turns of speakers.
         if cells[0].startswith(";;") or cells[0] == "SPKR-INFO":
@@ -305,8 +297,11 @@ class Speaker:
         return sum(segment.duration_s for segment in self.alone)
 
 
-def read_speakers(path: AnyPath) -> dict[str, list[Speaker]]:
+def read_speakers(path: AnyPath, lines: NumberedLines | None = None) -> dict[str, list[Speaker]]:
     """Read the speakers of each recording of an RTTM, plain or gzipped.
+
+    Args:
+        lines: Lines of the file, if they are already read.
 
     Returns:
         Speakers in the order of their first lines, by the name of their recording.
@@ -314,13 +309,8 @@ def read_speakers(path: AnyPath) -> dict[str, list[Speaker]]:
     Raises:
         AsdfError: a line is malformed; the message names file and line.
     """
-    return parse_speakers(numbered_lines(path), Path(path))
-
-
-def parse_speakers(lines: NumberedLines, path: Path) -> dict[str, list[Speaker]]:
-    """Read the speakers of the lines of an RTTM; as `read_speakers`."""
     recordings: dict[str, dict[str, list[Segment]]] = {}
-    for number, name, turn, speaker in rttm_turns(lines, path):
+    for number, name, turn, speaker in _rttm_turns(path, lines):
         if not 0 <= turn.start_s < turn.end_s < float("inf"):
             raise AsdfError(
                 f"{path}, line {number}: a turn from {turn.start_s:g} s to {turn.end_s:g} s is not "
@@ -339,16 +329,13 @@ def speakers_alone(turns: Mapping[str, Sequence[Segment]]) -> list[Speaker]:
     speakers = []
     for name, own_turns in turns.items():
         own = merged(own_turns)
-        others: list[Segment] = []
-        for other, other_turns in turns.items():
-            if other != name:
-                others += other_turns
+        others = chain.from_iterable(turns[other] for other in turns if other != name)
         alone = _without(own, merged(others))
         # The difference of two decimals is rarely exact.
         long = tuple(each for each in alone if each.duration_s > MIN_STRETCH_S - _ROUNDING_S)
-        own_s = sum(each.duration_s for each in own)
-        alone_s = sum(each.duration_s for each in alone)
-        long_s = sum(each.duration_s for each in long)
+        own_s, alone_s, long_s = (
+            sum(each.duration_s for each in segments) for segments in (own, alone, long)
+        )
         speakers.append(Speaker(name, long, own_s - alone_s, alone_s - long_s, own[-1].end_s))
     return speakers
 

@@ -20,25 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from asdf.arrays import Labels
 from asdf.errors import AsdfError, UsageError
 from asdf.places import open_file
-from asdf.segments.part_files import Timed, parse_rttm, parse_text
+from asdf.segments.part_files import Timed, read_rttm, read_text
 from asdf.segments.spoofed_seconds import COLUMN, format_spoofed, segments_from_scores
 from asdf.text import AnyPath, printable, shorten
 from asdf.trials.table import is_trials_file, parse_table
 from asdf.trials.text_lines import numbered_lines, peek
 from asdf.trials.trial_list import TrialList
 
-MOST_BYTES = 2**30
-"""Maximum size of a file: ten times the largest distributed one, eval at 10 ms."""
-
 # Of numpy's types: numbers and texts.
 _KINDS = tuple("biuSU")
 _MAGIC = b"\x93NUMPY"
-_ANY_LABEL = ("0", "1", 0, 1)
-# By the kind of numpy's type: text, bytes; else numbers.
-_ZERO_AND_ONE: dict[str, tuple[Any, Any]] = {"U": ("0", "1"), "S": (b"0", b"1")}
+_LABEL_OF = {"0": 0, "1": 1, b"0": 0, b"1": 1, 0: 0, 1: 1}
 _HOP_IN_NAME = re.compile(r"_(\d+\.\d+)\.npy$")
 
 
@@ -63,21 +57,17 @@ def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Ti
         hop_s = float(match[1])
     try:
         with open_file(path) as file:
-            # One byte more shows that a file is too large.
-            content = file.read(MOST_BYTES + 1)
+            content = file.read()
     except OSError as error:
         raise AsdfError(
             f"cannot read the segment labels {path}: {error.strerror or error}. Check the path."
         ) from None
-    if len(content) > MOST_BYTES:
-        raise AsdfError(
-            f"{path}: it has more than {MOST_BYTES:,} bytes, too many for a file of segment labels."
-        )
     try:
         labels_of = _labels_of(content)
-    except UnpicklingError as error:
+    except Exception as error:  # a damaged pickle can fail anywhere in the unpickler
+        reason = shorten(printable(str(error), one_line=True))
         raise AsdfError(
-            f"{path}: {error}. It should be PartialSpoof's segment labels, saved by numpy as a "
+            f"{path}: {reason}. It should be PartialSpoof's segment labels, saved by numpy as a "
             "dictionary with an array of 0 and 1 for each utterance."
         ) from None
     result = {}
@@ -88,39 +78,28 @@ def read_label_arrays(path: AnyPath, hop_s: float | None = None) -> dict[str, Ti
     return result
 
 
-def _labels_of(content: bytes) -> dict[str, Labels]:
-    """Return the labels of each utterance, (frames,)."""
+def _labels_of(content: bytes) -> dict[str, list[int]]:
+    """Return the labels of each utterance."""
     if content[: len(_MAGIC)] != _MAGIC or len(content) < 12:
         raise UnpicklingError("it is not an npy file")
     # After numpy's header, which only announces a pickle; its length has two bytes in version 1 of
     # the format.
     begin = 10 if content[6] == 1 else 12
     header_size = int.from_bytes(content[8:begin], "little")
-    try:
-        saved = _LabelUnpickler(BytesIO(content[begin + header_size :])).load()
-    except UnpicklingError:
-        raise
-    except Exception as error:  # a damaged pickle can fail anywhere in the unpickler
-        reason = shorten(printable(str(error), one_line=True))
-        raise UnpicklingError(f"its pickle is broken ({reason})") from None
+    saved = _LabelUnpickler(BytesIO(content[begin + header_size :])).load()
     # numpy saves a dictionary as an array of one object.
-    if isinstance(saved, _Array) and isinstance(saved.values, list) and len(saved.values) == 1:
+    if isinstance(saved, _Array) and len(saved.values) == 1:
         saved = saved.values[0]
-    if not isinstance(saved, dict):
-        raise UnpicklingError("it is not a dictionary")
+    if not isinstance(saved, dict) or not all(isinstance(name, str) for name in saved):
+        raise UnpicklingError("it is not a dictionary with texts as keys")
     result = {}
-    remaining = len(content)
     for name, entry in saved.items():
-        if not isinstance(name, str):
-            raise UnpicklingError("a dictionary in it has keys that are not texts")
-        labels = entry.values if isinstance(entry, _Array) else entry
-        if not isinstance(labels, (np.ndarray, list)):
+        values = entry.values if isinstance(entry, _Array) else entry
+        if not isinstance(values, list):
             raise UnpicklingError(f"the labels of {name[:80]!r} are not an array")
-        # An array that is referenced repeatedly would be converted each time.
-        remaining -= len(labels)
-        if remaining < 0:
-            raise UnpicklingError("it repeats the same labels")
-        result[name] = _as_labels(name, labels)
+        if not all(isinstance(value, (str, bytes, int)) and value in _LABEL_OF for value in values):
+            raise UnpicklingError(f"the labels of {name[:80]!r} are not 0 and 1")
+        result[name] = [_LABEL_OF[value] for value in values]
     return result
 
 
@@ -148,7 +127,8 @@ class _Array:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, kind, _, content = state
-        self.values = content if kind.dtype is None else np.frombuffer(content, kind.dtype)
+        is_plain = kind.dtype is None
+        self.values = content if is_plain else np.frombuffer(content, kind.dtype).tolist()
         if shape not in ((len(self.values),), ()):
             raise UnpicklingError("it has an array of another shape than a row of labels")
 
@@ -171,22 +151,6 @@ class _LabelUnpickler(Unpickler):
             asked = shorten(printable(f"{module}.{name}", one_line=True))
             raise UnpicklingError(f"it requests {asked}, which labels do not need")
         return _ALLOWED[module, name]
-
-
-def _as_labels(name: str, values: Any) -> Labels:
-    labels = np.full(len(values), -1, np.int8)
-    if isinstance(values, np.ndarray):
-        zero, one = _ZERO_AND_ONE.get(values.dtype.kind, (0, 1))
-        labels[values == zero] = 0
-        labels[values == one] = 1
-    else:
-        # Not converted as an array, because the longest text would determine the width of all.
-        for index, value in enumerate(values):
-            if isinstance(value, (str, int)) and value in _ANY_LABEL:
-                labels[index] = int(value)
-    if (labels < 0).any():
-        raise UnpicklingError(f"the labels of {name[:80]!r} are not 0 and 1")
-    return labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +180,8 @@ def read_reference(path: AnyPath) -> Reference:
         return Reference(parse_table(lines, path))
     # An RTTM may begin with comments, which ';;' marks.
     if first.split()[:1] == ["SPEAKER"] or first.startswith(";;"):
-        return _of_recordings(parse_rttm(lines, path), path)
-    return _of_recordings(parse_text(lines, path), path)
+        return _of_recordings(read_rttm(path, lines), path)
+    return _of_recordings(read_text(path, lines), path)
 
 
 def _of_recordings(recordings: dict[str, Timed], path: Path) -> Reference:

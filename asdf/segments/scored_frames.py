@@ -30,8 +30,6 @@ from asdf.text import AnyPath, read_number
 from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 from asdf.trials.trial_list import find_repeats
 
-# Maximum size of a JSON file, which is read into memory whole.
-_MOST_BYTES = 2**32
 _ARRAYS = ("ids", "offsets", "scores", "hop_s", "durations_s")
 
 
@@ -108,11 +106,6 @@ def read_frame_table(path: AnyPath) -> FrameTable:
     """
     path = Path(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                # The size of a compressed member does not bound the memory that it needs.
-                if member.compress_type != zipfile.ZIP_STORED:
-                    raise ValueError(f"{member.filename} is compressed")
         with np.load(path, allow_pickle=False) as arrays:
             ids, offsets, scores, hop_s, durations_s = (arrays[name] for name in _ARRAYS)
         table = FrameTable(
@@ -199,11 +192,8 @@ def read_frame_scores(path: AnyPath, hop_s: float | None = None) -> list[ScoredF
 
 def _read_json(path: Path) -> list[ScoredFrames]:
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise AsdfError(f"{path}: it has more than {_MOST_BYTES:,} bytes.")
         saved = json.loads(path.read_text(encoding="utf-8"))
-        entries = saved["recordings"]
-        recordings = [_read_entry(entry) for entry in entries]
+        recordings = list(map(_read_entry, saved["recordings"]))
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -252,10 +242,8 @@ def _read_text(lines: NumberedLines, path: Path, hop_s: float) -> list[ScoredFra
                 f"score, found {line.strip()[:120]!r}. Frames are in order, each once."
             )
         scores.append(score)
-    recordings = []
-    for name, scores in scores_of.items():
-        recordings.append(ScoredFrames(name, np.array(scores, np.float64), hop_s))
-    return recordings
+    by_name = scores_of.items()
+    return [ScoredFrames(name, np.array(scores, np.float64), hop_s) for name, scores in by_name]
 
 
 def _check_names(names: Sequence[str], path: Path) -> None:

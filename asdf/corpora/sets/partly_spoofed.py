@@ -36,9 +36,9 @@ from asdf.segments import (
     UNKNOWN,
     Timed,
     format_spoofed,
-    parse_rttm,
-    parse_text,
     read_label_arrays,
+    read_rttm,
+    read_text,
 )
 from asdf.trials.lists import Tree
 from asdf.trials.trial_list import TrialList
@@ -57,7 +57,7 @@ def read_parts(
     Raises:
         AsdfError: the file has no trial, or a line is malformed.
     """
-    recordings = parse_text(tree.lines(label_file), tree.path(label_file))
+    recordings = read_text(tree.path(label_file), tree.lines(label_file))
     if not recordings:
         raise AsdfError(f"{tree.path(label_file)}: no trials found. Was it copied completely?")
     names = list(recordings)
@@ -133,7 +133,7 @@ def _read_segments(tree: Tree, home: str, subset: str) -> tuple[str, dict[str, T
     """Return the file of segments and the parts of each recording; empty without a file."""
     rttm = first_there(tree, [f"{home}{subset}/con_data/{name}" for name in _RTTMS])
     if rttm is not None:
-        return rttm, parse_rttm(tree.lines(rttm), tree.path(rttm))
+        return rttm, read_rttm(tree.path(rttm), tree.lines(rttm))
     folder = f"{home}segment_labels"
     for resolution in _RESOLUTIONS:
         arrays = first_there(tree, [f"{folder}/{subset}_seglab_{resolution}.npy"])

@@ -16,7 +16,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,7 +34,7 @@ from asdf.scoring.recordings import as_recording, heard_again
 from asdf.scoring.scored import Scored
 from asdf.scoring.speakers import choose_speakers, conclude_speaker, speaker_recordings
 from asdf.scoring.whole_recording import count_windows, in_samples
-from asdf.segments import Speaker, parse_speakers
+from asdf.segments import Speaker, read_speakers
 from asdf.trials.text_lines import lines_of
 
 Value = TypeVar("Value")
@@ -290,7 +289,7 @@ class Service:
         """
         if question.trial:
             raise UsageError("trial applies to whole recordings, not to their speakers.")
-        known = parse_speakers(lines_of(io.BytesIO(upload.turns), _RTTM), Path(_RTTM))
+        known = read_speakers(_RTTM, lines_of(io.BytesIO(upload.turns), _RTTM))
         audio = self._pipeline.audio
         whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
         # The turns of a single recording apply to the upload, whatever its name.

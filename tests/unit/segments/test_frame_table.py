@@ -77,8 +77,5 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(AsdfError, match="cannot read"):
         read_frame_table(path)
     path.write_bytes(b"PK nothing")
-    with pytest.raises(AsdfError, match="BadZipFile"):
-        read_frame_table(path)
-    np.savez_compressed(path, ids=np.zeros(100_000))
-    with pytest.raises(AsdfError, match=r"ids\.npy is compressed"):
+    with pytest.raises(AsdfError, match="not frame scores of a run"):
         read_frame_table(path)
