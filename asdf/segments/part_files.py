@@ -294,7 +294,7 @@ class Speaker:
     @property
     def alone_s(self) -> float:
         """Total length of the stretches, in seconds."""
-        return sum(segment.duration_s for segment in self.alone)
+        return _total_s(self.alone)
 
 
 def read_speakers(path: AnyPath, lines: NumberedLines | None = None) -> dict[str, list[Speaker]]:
@@ -333,11 +333,13 @@ def speakers_alone(turns: Mapping[str, Sequence[Segment]]) -> list[Speaker]:
         alone = _without(own, merged(others))
         # The difference of two decimals is rarely exact.
         long = tuple(each for each in alone if each.duration_s > MIN_STRETCH_S - _ROUNDING_S)
-        own_s, alone_s, long_s = (
-            sum(each.duration_s for each in segments) for segments in (own, alone, long)
-        )
-        speakers.append(Speaker(name, long, own_s - alone_s, alone_s - long_s, own[-1].end_s))
+        overlapped_s, short_s = _total_s(own) - _total_s(alone), _total_s(alone) - _total_s(long)
+        speakers.append(Speaker(name, long, overlapped_s, short_s, own[-1].end_s))
     return speakers
+
+
+def _total_s(segments: Iterable[Segment]) -> float:
+    return sum(segment.duration_s for segment in segments)
 
 
 def _without(segments: Sequence[Segment], others: Sequence[Segment]) -> list[Segment]:

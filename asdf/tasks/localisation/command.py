@@ -72,10 +72,9 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
                 progress=progress,
             )
     entry = asdict(result)
-    agreements = [(entry, result), *zip(entry["points"], result.points, strict=True)]
-    for record, measured in agreements:
-        for rate_name in ("precision", "recall", "f1", "iou"):
-            record["agreement"][rate_name] = getattr(measured.agreement, rate_name)
+    entry["agreement"] |= result.agreement.rates()
+    for record, point in zip(entry["points"], result.points, strict=True):
+        record["agreement"] |= point.agreement.rates()
     if intervals is not None:
         entry["intervals"] = asdict(intervals)
     write_outputs([(args.json, lambda path: write_text(path, as_json(entry, indent=1)))])

@@ -101,6 +101,10 @@ class Agreement:
         """Intersection over union of marked and spoofed parts."""
         return _share(self.hits, self.hits + self.false_alarms + self.misses)
 
+    def rates(self) -> dict[str, Any]:
+        """Return the rates by name."""
+        return {name: getattr(self, name) for name in ("precision", "recall", "f1", "iou")}
+
 
 @dataclass(frozen=True)
 class PointResult:
