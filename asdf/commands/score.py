@@ -126,10 +126,6 @@ def main(arguments: list[str]) -> int:
         command = f"{PROGRAM} score {shlex.join(repeated)}"
         # torch is needed from here on, and takes seconds to import.
         recordings = _find_recordings(args, names)
-        if args.rttm is not None:
-            from asdf.commands.score_recordings import with_speakers
-
-            recordings = with_speakers(recordings, args.rttm)
         return _score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
@@ -178,9 +174,7 @@ def _score_into_outputs(
     Raises:
         AsdfError: the network cannot be read, or an output cannot be written.
     """
-    # torch is needed from here on, and takes seconds to import.
-    from asdf.commands.score_files import segment_outputs
-    from asdf.commands.score_results import Outputs, Results
+    from asdf.commands.score_results import Results, segment_outputs
     from asdf.runs.log import track
     from asdf.trials.how_scored import HowScored
 
@@ -190,16 +184,16 @@ def _score_into_outputs(
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     heading = _heading(args, detector, recordings, are_trials, window, command)
     work = _describe_work(args, detector, heading, window, are_trials)
-    outputs = Outputs(args.csv, args.json, args.scores, segments, args.part, args.merge)
-    with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
+    outputs = (args, segments, work, screen, stdin_path)
+    with closing(Results(recordings, heading, *outputs)) as results:
         try:
             with _termination_is_an_interrupt():
                 results.put_out()
-                scored = _score_all(detector, recordings, results, not are_trials, window)
+                scored = _score_all(args, detector, recordings, results, not are_trials, window)
                 shown = track(scored, results.remaining, "scoring", unit="recordings")
                 with closing(shown) as tracked:
                     for result, over_time in tracked:
-                        results.add(result.index, result, over_time)
+                        results.add(result, over_time)
                 results.finish(HowScored(detector.length, detector.precision, detector.engine))
         except KeyboardInterrupt as stop:
             how_to_continue = results.stop()
@@ -220,7 +214,7 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
         UsageError: as `find_recordings`; or a score file is requested and they have no labels, or a
             list contradicts --label.
     """
-    from asdf.commands.score_recordings import find_recordings
+    from asdf.commands.score_recordings import find_recordings, with_speakers
 
     recordings = find_recordings(names, args.folder, bool(args.scores) and args.label is None)
     if len(recordings) > 1:
@@ -237,7 +231,7 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
             "them, or lists in ASDF's format ('relative/path.flac 1' per line), or --label "
             "bona-fide or --label spoof if all recordings have the same class."
         )
-    return recordings
+    return recordings if args.rttm is None else with_speakers(recordings, args.rttm)
 
 
 def _heading(
@@ -280,25 +274,19 @@ def _describe_work(
 ) -> dict[str, Any]:
     """Return what a journal must match: everything that changes a score belongs here."""
     folder = args.network_folder
-    work: dict[str, Any] = {
+    return {
         "scores": heading.scores,
         "length": [detector.length.min_samples, detector.length.max_samples],
         "window": window,
         "network_folder": None if folder is None else str(folder),
         "engine": detector.engine,
-    }
-    # Entries of a journal without a column have no value of it.
-    work["columns"] = {column.key: column.work() for column in heading.columns}
-    if not are_trials and detector.speech_check != "off":
+        # Entries of a journal without a column have no value of it; so with frames and digests.
+        "columns": {column.key: column.work() for column in heading.columns},
+        "frames": args.segments is not None,
+        "sha256": args.json is not None,
         # A recording without speech is not judged.
-        work["speech_check"] = detector.speech_check
-    if args.segments is not None:
-        # Entries of a journal without it have no frames.
-        work["frames"] = True
-    if args.json is not None:
-        # The same applies to digests.
-        work["sha256"] = True
-    return work
+        "speech_check": "off" if are_trials else detector.speech_check,
+    }
 
 
 def open_detector(args: NetworkOptions, window: tuple[float, float] | None = None) -> Detector:
@@ -336,6 +324,7 @@ def open_detector(args: NetworkOptions, window: tuple[float, float] | None = Non
 
 
 def _score_all(
+    args: ScoreOptions,
     detector: Detector,
     recordings: Recordings,
     results: Results,
@@ -359,7 +348,7 @@ def _score_all(
             return results.is_known(indices[position])
 
         for scored in beside.score_many(
-            sources, whole, progress=True, is_known=is_known, frames=results.needs_frames
+            sources, whole, progress=True, is_known=is_known, frames=args.segments is not None
         ):
             result = replace(scored, index=indices[scored.index])
             over_time: list[WindowScore] = []

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from asdf.commands.journal import Part
 from asdf.commands.options import NETWORK_HELP, WeightsOptions, argument, flag, option
 from asdf.commands.outputs import show
-from asdf.commands.score_journal import Part
 from asdf.errors import UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.hub import PREFIX, SUFFIXES

@@ -7,81 +7,174 @@ whenever the number of results has doubled, and at the end.
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from asdf.commands.outputs import first_file, is_stream
-from asdf.commands.score_files import CsvTable, JsonTable, Row, SegmentOutputs, write_pictures
-from asdf.commands.score_journal import Entry, Journal, Part, Passing, merge_parts, stamp_of
-from asdf.commands.score_options import NO_OUTPUT
+import numpy as np
+
+from asdf.arrays import Floats
+from asdf.commands.journal import Entry, Journal, Part, merge_parts, stamp_of
+from asdf.commands.outputs import base_of_several, first_file, is_stream
+from asdf.commands.score_options import NO_OUTPUT, ScoreOptions
+from asdf.commands.score_plots import frames_as_windows, loudness_of, svg_plot
 from asdf.commands.score_recordings import Recordings
-from asdf.commands.score_screen import Screen
+from asdf.commands.score_tables import CsvTable, JsonTable, Row, Screen
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
-from asdf.interchange import find_network
-from asdf.runs.files import atomic_write, digest_of, remove_unfinished
+from asdf.interchange import find_network, network_digest
+from asdf.runs.files import atomic_write, digest_of, remove_unfinished, write_text
 from asdf.scoring.document import Heading, recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
+from asdf.segments import Timed, write_rttm
 from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_files import write_recorded
+from asdf.trials.trial_list import bare_name
 
-# Values that follow from the command are not saved, such as names and verdicts.
-_SAVED_FIELDS = (
-    "score",
-    "raw",
-    "error",
-    "seconds",
-    "seconds_scored",
-    "windows",
-    "speech_share",
-    "lowest",
-    "level_dbfs",
-    "offset",
-    "remark",
-    "judged",
-)
+if TYPE_CHECKING:
+    from asdf.scoring.detector import Detector
+
+# What follows from the command, or is saved in another form.
+_NOT_SAVED = {"index", "path", "name", "verdict", "threshold", "extras", "values", "columns"}
+# More plots of --segments are not looked at, and each reads its recording again.
+_MOST_PLOTS = 100
+_SAVED = tuple(each.name for each in fields(Scored) if each.name not in _NOT_SAVED)
+
+
+def _write_plots(base: Path, plots: Iterable[tuple[str, str]]) -> int:
+    """Write plots by the paths of their recordings; return their number.
+
+    A plot is named `<base> - <recording>.svg`, with a number if two would have the same name.
+    """
+    names: set[str] = set()
+    for path, plot in plots:
+        first = name = f"{base.name} - {Path(path).stem}"
+        number = 1
+        # Recordings in two folders may have the same name, but need different plots.
+        while name in names:
+            number += 1
+            name = f"{first} ({number})"
+        names.add(name)
+        write_text(base.parent / f"{name}.svg", plot)
+    return len(names)
+
+
+def write_window_plots(table: Path, heading: Heading, rows: Iterable[Row]) -> int:
+    """Write a plot of each recording that has windows, next to a table; return their number."""
+    kind = "LLR" if heading.kind == "llr" else heading.kind
+    plots = (
+        (row.result.name, svg_plot(row.windows, row.result.name, kind, heading.threshold))
+        for row in rows
+        if row.windows
+    )
+    return _write_plots(table.with_name(table.stem), plots)
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """The paths of the requested outputs; None for outputs that were not requested.
+class SegmentOutputs:
+    """The outputs of --segments: RTTM, JSON with frame scores, plots.
+
+    All have the same parts, those of frames that score below the threshold; `python -m asdf
+    evaluate` reads the JSON.
 
     Attributes:
-        part: Part of the recordings to score, such as '3/40', and to save for a merge.
-        merges: Whether all parts are already scored, and are merged.
+        base: Common path of the outputs, without suffix.
+        threshold: Score below which frames are marked.
     """
 
-    csv: Path | None
-    json: Path | None
-    scores: Path | None
-    segments: SegmentOutputs | None = None
-    part: str | None = None
-    merges: bool = False
+    base: Path
+    threshold: float
 
-    def tables(self) -> list[tuple[Path, type[CsvTable] | type[JsonTable]]]:
-        """Return paths and kinds of the tables."""
-        kinds: list[tuple[Path | None, type[CsvTable] | type[JsonTable]]]
-        kinds = [(self.csv, CsvTable), (self.json, JsonTable)]
-        return [(path, kind) for path, kind in kinds if path is not None]
+    @property
+    def rttm(self) -> Path:
+        # with_suffix would not do: a name may contain a dot, as in 'call.2'.
+        return self.base.with_name(f"{self.base.name}.rttm")
 
-    def paths(self) -> list[Path]:
-        """Return the paths of all outputs except plots."""
-        paths = [self.csv, self.json, self.scores]
-        if self.segments is not None:
-            paths += [self.segments.rttm, self.segments.json]
-        return [path for path in paths if path is not None]
+    @property
+    def json(self) -> Path:
+        return self.base.with_name(f"{self.base.name}.json")
+
+    def write(self, network: str, rows: Callable[[], Iterator[Row]]) -> None:
+        """Write RTTM and JSON.
+
+        Args:
+            rows: Function that yields the rows of all recordings, from the first one at each call.
+        """
+        by_path = {}
+        with atomic_write(self.json) as file:
+            heading = json.dumps({"network": network, "threshold": self.threshold}, indent=1)
+            file.write(heading.removesuffix("\n}") + ',\n "recordings": [')
+            between = "\n"
+            for row in rows():
+                frames = row.result.frames
+                if frames is None:
+                    continue
+                entry = {
+                    "name": row.result.name,
+                    "hop_s": frames.hop_s,
+                    "duration_s": frames.seconds,
+                    "spoofed": [list(segment) for segment in frames.marked],
+                    "scores": frames.scores.tolist(),
+                }
+                file.write(between + json.dumps(entry))
+                between = ",\n"
+                by_path[row.result.name] = Timed(frames.marked, frames.seconds)
+            file.write("\n ]\n}\n")
+        # Bare names, as in corpora, or paths if two are equal.
+        bare = {bare_name(path): timed for path, timed in by_path.items()}
+        write_rttm(self.rttm, bare if len(bare) == len(by_path) else by_path)
+
+    def write_plots(self, rows: Iterable[Row]) -> int:
+        """Write plots of the first recordings; return their number."""
+        return _write_plots(self.base, islice(self._plots(rows), _MOST_PLOTS))
+
+    def _plots(self, rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+        for row in rows:
+            name, path, frames = row.result.name, row.result.path, row.result.frames
+            if frames is None or path is None:
+                continue
+            # The recording may be gone since: the scores are drawn without it.
+            loudness: Floats = np.zeros(1)
+            with suppress(AsdfError, OSError):
+                loudness = loudness_of(path, frames.seconds)
+            windows = frames_as_windows(frames)
+            kind = "frame score"
+            yield name, svg_plot(windows, name, kind, self.threshold, loudness, frames.marked)
+
+
+def segment_outputs(args: ScoreOptions, detector: Detector) -> SegmentOutputs | None:
+    """Return the outputs of --segments: files, or 'segments' in a folder.
+
+    Raises:
+        UsageError: they cannot be written there, another output has the same path, or the network
+            gives no frame scores.
+    """
+    if args.segments is None:
+        return None
+    base = base_of_several("--segments", args.segments, "segments", (".rttm", ".json"))
+    outputs = SegmentOutputs(base, args.segment_threshold)
+    written = (outputs.rttm.resolve(), outputs.json.resolve())
+    for other in (args.csv, args.json, args.scores):
+        if other is not None and other.resolve() in written:
+            raise UsageError(
+                f"--segments would also write {other}, which is another output. Give one of them "
+                "another name."
+            )
+    # Checked before anything is scored or written.
+    detector.score_many([], frames=True)
+    return outputs
 
 
 class Results:
     """Collects results as they arrive and outputs them in order.
 
     Attributes:
-        done: Number of results.
         failed: Number of recordings without a score, among those that were output.
     """
 
@@ -89,7 +182,8 @@ class Results:
         self,
         recordings: Recordings,
         heading: Heading,
-        outputs: Outputs,
+        args: ScoreOptions,
+        segments: SegmentOutputs | None,
         work: Mapping[str, Any],
         screen: TextIO | None,
         stdin_path: str = "",
@@ -97,6 +191,8 @@ class Results:
         """Resume from what an earlier command with the same outputs saved.
 
         Args:
+            args: Options that name the outputs and the part of the recordings.
+            segments: Outputs of --segments; None without it.
             work: Facts that the scores depend on, besides the network's file and the recordings.
             screen: Stream for the lines; None: they are not shown.
             stdin_path: Path of the copy of standard input.
@@ -106,44 +202,55 @@ class Results:
             AsdfError: an output cannot be written.
         """
         self._recordings = recordings
-        self._merged: list[Path] = []
-        self._part = None if outputs.part is None else Part.parse(outputs.part)
-        self._mine = (self._part or Part(1, 1)).indices(len(recordings))
         self._heading = heading
-        self._outputs = outputs
-        self._screen = Screen(heading, screen, max(map(len, recordings.paths), default=0))
+        self._scores = args.scores
+        self._segments = segments
         self._stdin_path = stdin_path
+        self._tables: list[tuple[Path, type[CsvTable] | type[JsonTable]]] = []
+        if args.csv is not None:
+            self._tables.append((args.csv, CsvTable))
+        if args.json is not None:
+            self._tables.append((args.json, JsonTable))
+        self._has_digests = args.json is not None
+        self._screen = Screen(heading, screen, max(map(len, recordings.paths), default=0))
+        self._part = None if args.part is None else Part.parse(args.part)
+        self._mine = (self._part or Part(1, 1)).indices(len(recordings))
         self._next = self._mine.start
         self._next_writing = 1
         # Only a score file needs all of them at the end.
-        self._raw = array("d", [0.0]) * (len(recordings) if outputs.scores else 0)
+        self._raw = array("d", [0.0]) * (len(recordings) if args.scores else 0)
         self.failed = 0
-        self._entries = self._open_entries(work)
+        self._merged: list[Path] = []
+        self._entries = self._open_entries(args, work)
         self._streams = ExitStack()
         self._live: list[tuple[IO[str], CsvTable | JsonTable]] = []
-        for path, kind in outputs.tables():
+        for path, kind in self._tables:
             # A pipe gets each row as it is known, because it cannot be rewritten.
             if is_stream(path):
                 file = self._streams.enter_context(atomic_write(path))
                 self._live.append((file, kind(file, heading)))
 
-    def _open_entries(self, work: Mapping[str, Any]) -> Journal | Passing:
-        output = first_file(self._outputs.paths())
+    def _open_entries(self, args: ScoreOptions, work: Mapping[str, Any]) -> Journal:
+        outputs = [path for path in (args.csv, args.json, args.scores) if path is not None]
+        if self._segments is not None:
+            outputs += [self._segments.rttm, self._segments.json]
+        output = first_file(outputs)
+        count = len(self._recordings)
         if output is None:
-            if self._outputs.merges or self._part is not None:
+            if args.merge or self._part is not None:
                 raise UsageError(NO_OUTPUT)
-            return Passing()
+            return Journal(None, work, count, self._still_holds)
         network = self._heading.network
         # A commit on the hub never changes.
         if parse_name(network) is None:
             network = digest_of(find_network(network))
         # Identified by content, so that a network that was trained further is scored anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
-        if self._outputs.merges:
-            self._merged = merge_parts(output, work, len(self._recordings))
+        if args.merge:
+            self._merged = merge_parts(output, work, count)
         part = "" if self._part is None else self._part.label()
-        journal = Journal(output, work, len(self._recordings), self._still_holds, part)
-        for path in self._outputs.paths():
+        journal = Journal(output, work, count, self._still_holds, part)
+        for path in outputs:
             if not is_stream(path):
                 remove_unfinished(path.resolve().parent, output=path.resolve().name)
         if journal.known:
@@ -164,6 +271,7 @@ class Results:
 
     @property
     def done(self) -> int:
+        """The number of results."""
         return self._entries.known
 
     @property
@@ -171,22 +279,17 @@ class Results:
         """The number of recordings that this process still has to score."""
         return len(self._mine) - self.done
 
-    @property
-    def needs_frames(self) -> bool:
-        """Whether results must include the scores of frames."""
-        return self._outputs.segments is not None
-
     def is_known(self, index: int) -> bool:
         """Whether the recording at `index` has a result already."""
         return index in self._entries or index not in self._mine
 
-    def add(self, index: int, result: Scored, windows: list[WindowScore]) -> None:
+    def add(self, result: Scored, windows: list[WindowScore]) -> None:
         """Save the result of a recording, and output all results that are due.
 
         Raises:
             AsdfError: it cannot be written.
         """
-        entry: Entry = {name: getattr(result, name) for name in _SAVED_FIELDS}
+        entry: Entry = {name: getattr(result, name) for name in _SAVED}
         entry["lowest"] = result.lowest.entry() if result.lowest else None
         entry["over_time"] = [window.entry() for window in windows]
         entry["values"] = {}
@@ -194,22 +297,19 @@ class Results:
             value = result.values.get(column.key)
             if value is not None:
                 entry["values"][column.key] = column.saved(value)
-        path = self._recordings.paths[index]
-        if self._outputs.json is not None:
+        path = self._recordings.paths[result.index]
+        if self._has_digests:
             # Of a file that cannot be read, the entry states so already.
             with suppress(AsdfError):
                 entry["sha256"] = recording_digest(path)
         entry["stamp"] = stamp_of(path)
-        self._entries.add(index, entry)
+        self._entries.add(result.index, entry)
         self.put_out()
 
     def put_out(self) -> None:
         """Show the next results, up to the first one that is not known yet."""
         while self._next < self._mine.stop and self._next in self._entries:
-            index = self._next
-            # Read once, because `Passing` removes an entry on reading.
-            row = self._row(index)
-            self._next += 1
+            row = self._row(self._next)
             self._screen.show(row)
             for file, table in self._live:
                 table.add(row)
@@ -217,7 +317,8 @@ class Results:
                 file.flush()
             self.failed += bool(row.result.error)
             if self._raw and row.result.raw is not None:
-                self._raw[index] = row.result.raw
+                self._raw[self._next] = row.result.raw
+            self._next += 1
         if self.done >= self._next_writing:
             # Doubling limits the total cost of rewriting to twice the last table.
             self._next_writing = 2 * self.done
@@ -231,7 +332,7 @@ class Results:
         """
         self._write_tables(complete=False)
         self._end_streams(complete=False)
-        if isinstance(self._entries, Journal):
+        if self._entries.path is not None:
             return "the same command resumes from there"
         return "with --csv or --json the same command could resume from there"
 
@@ -240,44 +341,39 @@ class Results:
 
         For a part, the journal is the output.
         """
+        say = self._screen.say
+        self._write_tables(complete=True)
+        self._end_streams(complete=True)
         if self._part is not None:
-            self._end_streams(complete=True)
             self._screen.end()
-            self._screen.say(
+            say(
                 f"part {self._part.number}/{self._part.of} is done: {len(self._mine)} recordings. "
                 "When all parts are done, the same command with --merge instead of --part writes "
                 "the outputs."
             )
             return
-        self._write_tables(complete=True)
-        self._end_streams(complete=True)
-        if self._outputs.scores:
-            self._write_scores(self._outputs.scores, scored)
+        self._write_scores(scored)
         self._screen.end()
         if self._heading.decision:
-            self._screen.say(self._heading.decision)
+            say(self._heading.decision)
         if self._heading.calibration is not None:
-            self._screen.say(self._heading.calibration["origin"])
+            say(self._heading.calibration["origin"])
         if self.failed:
-            self._screen.say(
-                f"{self.failed} of {len(self._recordings)} recordings could not be scored"
-            )
-        if isinstance(self._entries, Journal):
-            tables = [path for path, _ in self._outputs.tables() if not is_stream(path)]
-            if tables:
-                count = write_pictures(tables[0], self._heading, self._known_rows())
-                if count:
-                    self._screen.say(f"plots next to {tables[0]}: {count}")
-            segments = self._outputs.segments
-            if segments is not None:
-                segments.write(self._heading.network, self._known_rows)
-                count = segments.write_pictures(self._known_rows())
-                written = f"written to {segments.rttm} and {segments.json}"
-                self._screen.say(f"{written}, with {count} plots")
-            # Removed last: until the outputs are written, it is the only copy of the scores.
-            self._entries.remove()
-            for path in self._merged:
-                path.unlink(missing_ok=True)
+            say(f"{self.failed} of {len(self._recordings)} recordings could not be scored")
+        files = [path for path, _ in self._tables if not is_stream(path)]
+        if files:
+            count = write_window_plots(files[0], self._heading, self._known_rows())
+            if count:
+                say(f"plots next to {files[0]}: {count}")
+        segments = self._segments
+        if segments is not None:
+            segments.write(self._heading.network, self._known_rows)
+            count = segments.write_plots(self._known_rows())
+            say(f"written to {segments.rttm} and {segments.json}, with {count} plots")
+        # Removed last: until the outputs are written, it is the only copy of the scores.
+        self._entries.remove()
+        for path in self._merged:
+            path.unlink(missing_ok=True)
         self._screen.summarise()
 
     def close(self) -> None:
@@ -288,27 +384,22 @@ class Results:
     def _row(self, index: int) -> Row:
         entry = self._entries[index]
         recording = self._recordings[index]
-        values = {name: entry[name] for name in _SAVED_FIELDS}
-        values["error"] = self._as_field(entry["error"])
+        known = {name: entry[name] for name in _SAVED}
+        known["error"] = self._as_field(entry["error"])
         if entry["lowest"] is not None:
-            values["lowest"] = WindowScore(**entry["lowest"])
-        found = {}
-        columns = {}
-        for column in self._heading.columns:
-            if column.key in entry["values"]:
-                found[column.key] = column.restored(entry["values"][column.key])
-                columns[column.key] = type(column)
+            known["lowest"] = WindowScore(**entry["lowest"])
+        columns = {each.key: each for each in self._heading.columns if each.key in entry["values"]}
         result = Scored(
             index,
             recording.path,
             name=self._as_field(str(recording.path)),
             threshold=self._heading.threshold,
-            values=found,
-            columns=columns,
-            **values,
+            values={key: each.restored(entry["values"][key]) for key, each in columns.items()},
+            columns={key: type(each) for key, each in columns.items()},
+            **known,
         )
-        result = replace(result, verdict=decide_verdict(result))
         windows = [WindowScore(**window) for window in entry["over_time"]]
+        result = replace(result, verdict=decide_verdict(result))
         return Row(recording.label, result, windows, entry.get("sha256"))
 
     def _as_field(self, text: str) -> str:
@@ -318,15 +409,13 @@ class Results:
         return printable(text, one_line=True)
 
     def _known_rows(self) -> Iterator[Row]:
-        for index in range(len(self._recordings)):
-            if index in self._entries:
-                yield self._row(index)
+        return (self._row(index) for index in self._mine if index in self._entries)
 
     def _write_tables(self, complete: bool) -> None:
-        # Without a file nothing is rewritten, and entries are dropped once shown.
-        if not isinstance(self._entries, Journal) or self._part is not None:
+        """Write all known results to the tables that are files; a part has none."""
+        if self._part is not None:
             return
-        for path, kind in self._outputs.tables():
+        for path, kind in self._tables:
             if not is_stream(path):
                 with atomic_write(path) as file:
                     table = kind(file, self._heading)
@@ -340,16 +429,16 @@ class Results:
         self._live = []
         self._streams.close()
 
-    def _write_scores(self, path: Path, scored: HowScored) -> None:
+    def _write_scores(self, scored: HowScored) -> None:
+        if self._scores is None:
+            return
         if self.failed:
             self._screen.say(
-                f"{path} was not written, because a score file without some trials would have "
-                "another EER. Remove the failed recordings from the list, or repair them."
+                f"{self._scores} was not written, because a score file without some trials would "
+                "have another EER. Remove the failed recordings from the list, or repair them."
             )
             return
-        from asdf.interchange import network_digest
-
         scored = replace(scored, network=network_digest(self._heading.network))
         # Raw scores, even for a calibrated network, because calibrations are fitted on them.
         listed = self._recordings
-        write_recorded(path, listed.names, listed.labels, self._raw, scored)
+        write_recorded(self._scores, listed.names, listed.labels, self._raw, scored)

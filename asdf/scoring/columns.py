@@ -93,6 +93,7 @@ class ScoreColumn:
 
     Attributes:
         key: Key of the value in `Scored.values`, which results have as an attribute too.
+        kind: Dataclass of the values, whose fields are plain values; None for other values.
         attributes: Attributes of the value that results have too, with what they are without it.
         cells: Names of its columns in CSV.
         place: Place of its columns among those of others in CSV, and of its keys in JSON.
@@ -102,6 +103,7 @@ class ScoreColumn:
     """
 
     key: ClassVar[str]
+    kind: ClassVar[type[Any] | None] = None
     attributes: ClassVar[dict[str, Any]] = {}
     cells: ClassVar[tuple[str, ...]] = ()
     place: ClassVar[tuple[int, int]] = (50, 65)
@@ -149,8 +151,8 @@ class ScoreColumn:
 
     @classmethod
     def entry(cls, value: Any) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return {cls.key: value}
+        """Return plain values, for JSON: the fields of a dataclass, or the value by its key."""
+        return {cls.key: value} if cls.kind is None else asdict(value)
 
     @classmethod
     def placed(cls, value: Any) -> list[tuple[int, dict[str, Any]]]:
@@ -189,11 +191,17 @@ class ScoreColumn:
 
     def saved(self, value: Any) -> Any:
         """Return plain values from which `restored` makes the same value, for a journal."""
-        return value
+        return value if self.kind is None else asdict(value)
 
     def restored(self, saved: Any) -> Any:
         """Return the value of what was saved."""
-        return saved
+        if self.kind is None:
+            return saved
+        # JSON has no tuples.
+        plain = {
+            name: tuple(item) if isinstance(item, list) else item for name, item in saved.items()
+        }
+        return self.kind(**plain)
 
 
 def find_columns(named: Iterable[str] = ()) -> dict[str, type[ScoreColumn]]:
@@ -269,7 +277,7 @@ class LlrColumn(ScoreColumn):
     place = (30, 20)
     # Words are for people: programs find them in --csv and --json.
     is_for_people = True
-    kind: ClassVar[type[Ratio]] = Ratio
+    kind = Ratio
 
     def __init__(self, calibration: Calibration) -> None:
         self.calibration = calibration
@@ -304,9 +312,3 @@ class LlrColumn(ScoreColumn):
     @classmethod
     def veto(cls, value: Ratio, verdict: str) -> str | None:
         return None if value.is_clear else UNDECIDED
-
-    def saved(self, value: Ratio) -> dict[str, Any]:
-        return asdict(value)
-
-    def restored(self, saved: Mapping[str, Any]) -> Ratio:
-        return self.kind(**saved)

@@ -9,7 +9,7 @@ lowest of its channels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from asdf.places import split_part
@@ -36,6 +36,7 @@ class ChannelColumn(ScoreColumn):
     """The scores of channels or sound tracks that differ, which `describe_channels` adds."""
 
     key = "channels"
+    kind = Differing
     place = (55, 75)
 
     def __init__(self, threshold: float | None) -> None:
@@ -60,9 +61,6 @@ class ChannelColumn(ScoreColumn):
     def veto(cls, value: Differing, verdict: str) -> str:
         verdicts = {each["verdict"] for each in value.channels if each["verdict"] is not None}
         return MIXED if len(verdicts) > 1 and verdicts != {BONA_FIDE, UNDECIDED} else UNDECIDED
-
-    def saved(self, value: Differing) -> dict[str, Any]:
-        return asdict(value)
 
     def restored(self, saved: Mapping[str, Any]) -> Differing:
         channels = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,7 @@ class SpeakerColumn(ScoreColumn):
     """The speaker whose stretches were scored, for recordings that are scored by speaker."""
 
     key = "speaker"
+    kind = Speaker
     cells = ("speaker", "overlapped_s")
     place = (60, 58)
 
@@ -154,9 +155,6 @@ class SpeakerColumn(ScoreColumn):
     @classmethod
     def title(cls, value: Speaker) -> str:
         return f" [{printable(value.name, one_line=True)}]"
-
-    def saved(self, value: Speaker) -> dict[str, Any]:
-        return asdict(value)
 
     def restored(self, saved: Mapping[str, Any]) -> Speaker:
         return Speaker(**{**saved, "alone": tuple(Segment(*each) for each in saved["alone"])})

@@ -24,7 +24,7 @@ support neither proposition.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -305,6 +305,7 @@ class Supported(Ratio):
 class SupportColumn(LlrColumn):
     """The score of a calibrated network as a likelihood ratio: its interval, and its words."""
 
+    kind = Supported
     attributes: ClassVar[dict[str, Any]] = {
         **LlrColumn.attributes,
         "llr_interval": None,
@@ -359,7 +360,3 @@ class SupportColumn(LlrColumn):
             interval = f", LLR {low:.2f} to {high:.2f} at {100 * INTERVAL_LEVEL:.0f} %"
         words = value.llr_words if value.is_clear else CANNOT_TELL.removesuffix(".")
         return f"{words} (log10 {log10_llr(value.llr):.2f}{interval})"
-
-    def restored(self, saved: Mapping[str, Any]) -> Supported:
-        interval = saved["llr_interval"]
-        return Supported(**{**saved, "llr_interval": None if interval is None else tuple(interval)})

@@ -356,6 +356,7 @@ class UnlikeColumn(ScoreColumn):
     """Whether a recording is unlike those that the calibration was learnt from."""
 
     key = "unlike"
+    kind = Likeness
     attributes: ClassVar[dict[str, Any]] = {"unlike": None, "distance": None}
     cells = ("unlike", "distance")
     place = (40, 30)
@@ -394,15 +395,5 @@ class UnlikeColumn(ScoreColumn):
         return str(value.unlike).lower(), value.distance
 
     @classmethod
-    def entry(cls, value: Likeness) -> dict[str, Any]:
-        return asdict(value)
-
-    @classmethod
     def doubts(cls, value: Likeness) -> bool:
         return value.unlike
-
-    def saved(self, value: Likeness) -> dict[str, Any]:
-        return asdict(value)
-
-    def restored(self, saved: Mapping[str, Any]) -> Likeness:
-        return Likeness(**saved)

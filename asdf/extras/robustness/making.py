@@ -25,7 +25,7 @@ import numpy as np
 import soundfile
 
 from asdf.audio import read_audio
-from asdf.commands.score_journal import stamp_of
+from asdf.commands.journal import stamp_of
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.robustness.degradations import (
     DEGRADATIONS,

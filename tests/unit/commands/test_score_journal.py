@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from asdf.__main__ import main
-from asdf.commands.score_journal import Journal, Part, Passing, journal_path, stamp_of
+from asdf.commands.journal import Journal, Part, journal_path, stamp_of
 from asdf.errors import UsageError
 from asdf.runs.files import digest_of
 from asdf.runs.systems import can_lock
@@ -120,12 +120,16 @@ def test_a_closed_journal_is_taken_up_by_the_next_one(output):
     assert not again.path.exists() and begin(output).known == 0
 
 
-def test_without_an_output_an_entry_is_handed_out_once():
-    passing = Passing()
-    passing.add(2, entry(1.0))
-    assert (2 in passing, passing.known) == (True, 1)
-    assert passing[2] == entry(1.0)
-    assert (2 in passing, passing.known) == (False, 1)
+def test_without_an_output_entries_last_until_the_end(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    journal = begin(None)
+    journal.add(2, entry(1.0))
+    assert journal[2] == {**entry(1.0), "index": 2}
+    journal.add(0, entry(2.0))
+    assert (journal[0]["score"], journal[2]["score"], journal.known) == (2.0, 1.0, 2)
+    assert 1 not in journal and journal.path is None
+    journal.remove()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_digests_and_stamps(tmp_path):

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from asdf.commands.score_files import svg_plot, text_plot
+from asdf.commands.score_plots import svg_plot, text_plot
 from asdf.scoring.scored import WindowScore
 
 

@@ -12,7 +12,7 @@ import torch
 import asdf
 from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
-from asdf.commands.score_files import frames_as_windows, svg_plot
+from asdf.commands.score_plots import frames_as_windows, svg_plot
 from asdf.commands.score_results import Results
 from asdf.networks import build_network
 from asdf.segments import Timed, read_frame_scores, read_rttm, segments_from_scores, write_rttm

@@ -13,7 +13,7 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.commands.score_journal import stamp_of
+from asdf.commands.journal import stamp_of
 from asdf.errors import UsageError
 from asdf.evaluation import read_any_scores
 from asdf.scoring.columns import UNDECIDED

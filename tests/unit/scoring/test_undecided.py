@@ -17,13 +17,13 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.commands.score_files import Row
-from asdf.commands.score_screen import TerminalLines
+from asdf.commands.score_tables import Row, Screen
 from asdf.extras.forensic.support import SupportColumn, Supported
 from asdf.extras.forensic.unlike import Likeness, UnlikeColumn
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.columns import CANNOT_TELL, LlrColumn, Ratio
 from asdf.scoring.differing import ChannelColumn, Differing
+from asdf.scoring.document import Heading
 from asdf.scoring.parts import PartColumn, PartSearch
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
 from tests.unit.audio.test_channels import voice
@@ -239,8 +239,10 @@ def test_a_terminal_shows_it_in_grey_with_the_sentence(monkeypatch, unlike: bool
     assert words == f"{CANNOT_TELL[:-1]} (log10 0.41, LLR 0.15 to 0.94 at 95 %)"
     outer, inner = pty.openpty()
     with os.fdopen(inner, "w") as terminal:
-        lines = TerminalLines(terminal, True, 8)
-        first, second = lines.describe(Row(None, result), words).splitlines()
+        column = SupportColumn(Calibration(1.0, 0.0, 0.0))
+        heading = Heading("", "", "llr", 0.0, "", columns=(column,))
+        Screen(heading, terminal, 8).show(Row(None, result))
+        first, second = os.read(outer, 1000).decode().splitlines()
     os.close(outer)
     assert first == "call.wav      0.9441  \x1b[90mundecided \x1b[0m"
     assert second.strip() == words

@@ -79,8 +79,7 @@ def main(arguments: list[str]) -> int:
     paths = find_recordings(args.recordings).paths
     check_overwriting([*map(Path, paths), *filter(None, [args.validation])], outputs)
     from asdf.commands.score import open_detector
-    from asdf.commands.score_files import Row
-    from asdf.commands.score_screen import Screen
+    from asdf.commands.score_tables import Row, Screen
     from asdf.extras.forensic.case.examining import make_case
     from asdf.extras.forensic.case.pages import case_page
     from asdf.extras.forensic.case.wording import case_json

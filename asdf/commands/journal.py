@@ -13,10 +13,11 @@ import json
 import os
 import re
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
 from asdf.errors import AsdfError, InUseError, UsageError
@@ -30,21 +31,24 @@ Entry = dict[str, Any]
 _END = ".progress"
 _SHOWN = 8
 _PART = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
+# Bytes of entries without an output in memory; more are in a temporary file.
+_HELD = 2**24
 
 
 class Journal:
-    """Entries by index, in `.NAME.progress` next to the output NAME.
+    """Entries by index, in `.NAME.progress` next to the output NAME; for a screen, until the end.
 
     Memory holds 8 bytes per index; entries are read back from the file.
 
     Attributes:
+        path: Path of the file; None without an output.
         known: Number of entries.
         begins_anew: Whether the file contained entries of other work, which were removed.
     """
 
     def __init__(
         self,
-        output: Path,
+        output: Path | None,
         work: Mapping[str, Any],
         count: int,
         is_valid: Callable[[Entry], bool],
@@ -62,21 +66,25 @@ class Journal:
             InUseError: another process writes the same output.
             AsdfError: it cannot be written.
         """
-        self.path = journal_path(output, part)
+        self.path = None if output is None else journal_path(output, part)
         self.known = 0
+        self.begins_anew = False
         # One number per recording, because a list may have millions.
         self._offsets = array("q", [-1]) * count
-        # The first line identifies the work, so that only the same work resumes.
-        header = json.dumps(dict(work)).encode() + b"\n"
+        self._file: IO[bytes] | SpooledTemporaryFile[bytes]
+        self._reader: IO[bytes] | SpooledTemporaryFile[bytes]
+        if output is None or self.path is None:
+            self._file = self._reader = SpooledTemporaryFile(_HELD)  # noqa: SIM115
+            return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered, so that written data is in the kernel, and survives a killed process.
-            self._file = self.path.open("a+b", buffering=0)
-            _lock(self._file, output)
-            self.begins_anew = not self._read_entries(header, is_valid)
+            self._file = file = self.path.open("a+b", buffering=0)
+            _lock(file, output)
+            self.begins_anew = not self._read_entries(_header(work), is_valid)
         except OSError as error:
             raise AsdfError(write_advice(self.path, error)) from error
-        # A second file object, so that reading does not move the position for writing.
+        # A second file object, which has a buffer.
         self._reader = self.path.open("rb")
 
     def __contains__(self, index: int) -> bool:
@@ -93,16 +101,16 @@ class Journal:
         Raises:
             AsdfError: the disk is full.
         """
-        offset = self._file.seek(0, os.SEEK_END)
+        self._file.seek(0, os.SEEK_END)
+        offset = self._file.tell()
         line = json.dumps({**entry, "index": index}).encode() + b"\n"
         try:
-            written = self._file.write(line)
+            # A full disk may accept a part of the line, without an error.
+            if self._file.write(line) != len(line):
+                self._file.truncate(offset)
+                raise OSError("the disk is full")
         except OSError as error:
-            raise AsdfError(write_advice(self.path, error)) from error
-        # A full disk may accept a part of the line, without an error.
-        if written != len(line):
-            self._file.truncate(offset)
-            raise AsdfError(write_advice(self.path, OSError("the disk is full")))
+            raise AsdfError(write_advice(self.path or Path("the results"), error)) from error
         self.known += self._offsets[index] < 0
         self._offsets[index] = offset
 
@@ -113,7 +121,8 @@ class Journal:
 
     def remove(self) -> None:
         """Remove the file, because the work is done and its output written."""
-        self.path.unlink(missing_ok=True)
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
         self.close()
 
     def _read_entries(self, header: bytes, is_valid: Callable[[Entry], bool]) -> bool:
@@ -122,6 +131,7 @@ class Journal:
         Returns:
             False if they were of other work, and were removed.
         """
+        assert self.path is not None
         with self.path.open("rb") as file:
             first = file.readline()
             if first != header:
@@ -130,10 +140,9 @@ class Journal:
                 # A new file is empty: it contained no other work.
                 return not first
             offset = len(header)
-            for line in file:
-                entry = parse_entry(line)
+            for entry, line in _entries(file):
                 # All that follows a damaged line is dropped, and scored again.
-                if entry is None or not 0 <= entry["index"] < len(self._offsets):
+                if not 0 <= entry["index"] < len(self._offsets):
                     break
                 if is_valid(entry):
                     self.known += self._offsets[entry["index"]] < 0
@@ -141,6 +150,11 @@ class Journal:
                 offset += len(line)
         self._file.truncate(offset)
         return True
+
+
+def _header(work: Mapping[str, Any]) -> bytes:
+    """Return the first line, which identifies the work, so that only the same work resumes."""
+    return json.dumps(dict(work)).encode() + b"\n"
 
 
 def _lock(journal: IO[bytes], output: Path) -> None:
@@ -158,50 +172,25 @@ def _lock(journal: IO[bytes], output: Path) -> None:
         ) from None
 
 
-def parse_entry(line: bytes) -> Entry | None:
-    """Return the entry of a complete line; None for an incomplete or damaged line."""
-    # The process was killed while writing the line.
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return None
-    is_entry = isinstance(entry, dict) and isinstance(entry.get("index"), int)
-    return entry if is_entry else None
+def _entries(file: IO[bytes]) -> Iterator[tuple[Entry, bytes]]:
+    """Yield the entries with their lines, up to an incomplete or damaged line."""
+    for line in file:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            return
+        # The process was killed while writing the line.
+        if not line.endswith(b"\n") or not isinstance(entry, dict):
+            return
+        if not isinstance(entry.get("index"), int):
+            return
+        yield entry, line
 
 
 def journal_path(output: Path, part: str = "") -> Path:
     """Return the path of the journal of an output, or of a part of its work."""
-    name = f".{output.name}.{part}.progress" if part else f".{output.name}.progress"
-    return output.resolve().parent / name
-
-
-class Passing:
-    """Entries of work with results only on the screen: each is read once, then dropped.
-
-    Attributes:
-        known: Number of entries that were added.
-    """
-
-    def __init__(self) -> None:
-        self.known = 0
-        self._entries: dict[int, Entry] = {}
-
-    def __contains__(self, index: int) -> bool:
-        return index in self._entries
-
-    def __getitem__(self, index: int) -> Entry:
-        # Removed, because it is not read again, and a list may have millions.
-        return self._entries.pop(index)
-
-    def add(self, index: int, entry: Entry) -> None:
-        """Hold an entry until it is read."""
-        self.known += 1
-        self._entries[index] = entry
-
-    def close(self) -> None:
-        """Do nothing: there is no file."""
+    label = f"{part}." if part else ""
+    return output.resolve().parent / f".{output.name}.{label}progress"
 
 
 def stamp_of(path: str) -> list[int]:
@@ -257,14 +246,12 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
     parts = _find_parts(output)
     with suppress(FileNotFoundError), journal_path(output).open("rb+") as journal:
         _lock(journal, output)
-    # The same bytes as in the journals of parts, with which they are compared.
-    header = json.dumps(dict(work)).encode() + b"\n"
     with atomic_write(journal_path(output), "wb") as file:
-        file.write(header)
+        file.write(_header(work))
         for part, path in parts.items():
             mine = part.indices(count)
             # One part at a time, because a list may have millions of entries.
-            known = _read_part(part, path, header)
+            known = _read_part(part, path, _header(work))
             if any(index not in mine for index in known):
                 raise UsageError(
                     f"{path} contains results of other parts. Remove it, and run part "
@@ -275,8 +262,7 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
                     f"part {part.number}/{part.of} is incomplete: it has results of {len(known)} "
                     f"of its {len(mine)} recordings ({path}). Run it again; it resumes from there."
                 )
-            for index in mine:
-                file.write(known[index])
+            file.writelines(known[index] for index in mine)
     return list(parts.values())
 
 
@@ -323,7 +309,6 @@ def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:
         UsageError: they are of other work.
         AsdfError: it cannot be read.
     """
-    lines: dict[int, bytes] = {}
     try:
         with path.open("rb") as file:
             if file.readline() != header:
@@ -332,12 +317,7 @@ def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:
                     f"options than this command ({path}). Score it again with the same ones, or "
                     "remove it."
                 )
-            for line in file:
-                entry = parse_entry(line)
-                if entry is None:
-                    break
-                # A recording that changed was scored again, after its first entry.
-                lines[entry["index"]] = line
+            # A recording that changed was scored again, after its first entry.
+            return {entry["index"]: line for entry, line in _entries(file)}
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror}.") from error
-    return lines
