@@ -23,6 +23,7 @@ from asdf.checkpoint.base_weights import (
     SPECTRA_FRONT_END,
 )
 from asdf.errors import AsdfError
+from asdf.extras.zoo.layouts.name_maps.known import POSITIONS, POSITIONS_HELD
 from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
 from asdf.interchange.hugging_face import hugging_face_names
@@ -51,9 +52,6 @@ _MASK = "front_end.masking.embedding"
 # The published code computes the first norm of a residual block, and then convolves the block's
 # input instead. Only some versions of the code have that norm in the first block.
 UNUSED_NORM = "encoder.0.0.bn1."
-POSITIONS = "conformer.positional_emb"
-"""Sines and cosines of positions, which TCM's files hold and the network computes."""
-_POSITIONS_HELD = 10_000  # frames, as in published files
 
 # The layers of pretraining in published files of XLS-R, for loaders that require all layers.
 _PRETRAINING = {
@@ -177,7 +175,7 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
     named = name_layers(network.state_dict(), front_end.architecture, layout)
     if isinstance(network.back_end, TCMBackEnd):
         dimension = network.back_end.conformer.fc5.in_features
-        named[POSITIONS] = sinusoids(_POSITIONS_HELD, dimension).unsqueeze(0)
+        named[POSITIONS] = sinusoids(POSITIONS_HELD, dimension).unsqueeze(0)
     of_fairseq = layout.front_end == PUBLISHED_FRONT_END
     if not of_fairseq or front_end.architecture != KNOWN["wav2vec2_xlsr_300m"]:
         return named, []

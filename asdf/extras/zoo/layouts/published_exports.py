@@ -18,8 +18,7 @@ from asdf.checkpoint.weights_file import write_weights_file
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.zoo.layouts.antideepfake import KIND, antideepfake_state, has_one_class
 from asdf.extras.zoo.layouts.hub.classifier_writing import write_classifier
-from asdf.extras.zoo.layouts.hub.df_arena import df_arena_state
-from asdf.extras.zoo.layouts.name_maps.known import name_maps_by_kind
+from asdf.extras.zoo.layouts.name_maps.known import DF_ARENA, name_maps_by_kind
 from asdf.extras.zoo.layouts.name_maps.writing import named_state
 from asdf.extras.zoo.layouts.published import PUBLISHED, published_state, raw_state
 from asdf.extras.zoo.settings import sizes_of
@@ -111,7 +110,12 @@ def _write_antideepfake(out: Path, network: nn.Module, file: NetworkFile) -> str
 
 
 def _write_df_arena(out: Path, network: nn.Module, file: NetworkFile) -> str:
-    _write_layers(out, df_arena_state(network))
+    if type(network).__name__ != DF_ARENA.kind:
+        raise AsdfError(
+            f"{type(network).__name__} cannot be written in DF-Arena's layout: a front end of the "
+            f"wav2vec 2.0 family, gates and a Conformer: {DF_ARENA.kind}."
+        )
+    _write_layers(out, authors_state(network)[0])
     return (
         "the file does not include DF-Arena's config.json and code: put it in a copy of their "
         "repository"

@@ -44,12 +44,15 @@ from asdf.extras.zoo.layouts.antideepfake import (
     split_one_class,
 )
 from asdf.extras.zoo.layouts.hub.classifier_folder import Recognised, is_classifier, own_names
-from asdf.extras.zoo.layouts.hub.df_arena import is_df_arena, read_df_arena
 from asdf.extras.zoo.layouts.hub.reading import is_folder_of_others, read_hub_layout, unwrapped
-from asdf.extras.zoo.layouts.name_maps.known import NAME_MAPS, name_map_of, name_maps_by_kind
+from asdf.extras.zoo.layouts.name_maps.known import (
+    NAME_MAPS,
+    POSITIONS,
+    name_map_of,
+    name_maps_by_kind,
+)
 from asdf.extras.zoo.layouts.name_maps.reading import read_named
 from asdf.extras.zoo.layouts.published import (
-    POSITIONS,
     UNUSED_NORM,
     front_end_prefix,
     layout_of,
@@ -61,10 +64,9 @@ from asdf.extras.zoo.layouts.sizes import (
     ARCHITECTURE,
     FRONT_END,
     SHAPES,
-    SettingFromFile,
-    back_end_sizes,
     class_of_layers,
     find_architecture,
+    set_sizes,
 )
 from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import is_antideepfake
@@ -215,8 +217,6 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
         return _recognise_ours(NetworkFile.from_content(content, path), chosen)
     read = _unnest(content, path)
     own_layers = read.state
-    if is_df_arena(own_layers):
-        return read_df_arena(own_layers, path, chosen)
     name_map = name_map_of(own_layers)
     if name_map is not None:
         named = read_named(name_map, own_layers, path, chosen)
@@ -228,7 +228,7 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
     kind = _name_class(read.state, own_layers, path, of_antideepfake)
     read.layout = LAYOUTS[kind]
     read.notes += _set_architecture(read.settings, kind, read.state, chosen, path)
-    read.notes += _set_sizes(read.settings, kind, read.state, chosen, path)
+    read.notes += set_sizes(kind, read.state, read.settings, chosen, path, kind)
     read.own_names = _own_names(read.state, own_layers, read.settings.front_end)
     if of_antideepfake and kind == KIND:
         _score_as_antideepfake(read, chosen)
@@ -407,27 +407,7 @@ def _set_architecture(
         return []
     architecture = find_architecture(path, state)
     assign(settings, {ARCHITECTURE: architecture})
-    return [SettingFromFile(ARCHITECTURE, architecture, SHAPES).describe()]
-
-
-def _set_sizes(
-    settings: NetworkSections,
-    kind: str,
-    state: Mapping[str, Tensor],
-    chosen: Mapping[str, Any],
-    path: Path,
-) -> list[str]:
-    """Set the sizes of the back end that the user did not choose; return notes."""
-    try:
-        sizes = back_end_sizes(kind, state, settings)
-    except (ValueError, KeyError, IndexError) as error:
-        raise AsdfError(f"{path} has layer names of {kind}, but impossible shapes.") from error
-    notes = []
-    for size in sizes:
-        if size.name not in chosen:
-            assign(settings, {size.name: size.value})
-            notes.append(size.describe())
-    return notes
+    return [f"{ARCHITECTURE} = {architecture!r}, {SHAPES}"]
 
 
 def _front_end_alone(path: str, what: str) -> str:

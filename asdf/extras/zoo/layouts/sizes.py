@@ -7,7 +7,6 @@ to choose; nothing is guessed silently.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,11 @@ from asdf.networks.aasist import AASIST_L
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.transformers_config import config_text
 from asdf.networks.interface import NetworkSections
+from asdf.settings.sections import assign
 
 ARCHITECTURE = "front_end.architecture"
 SHAPES = "by the shapes of the layers"
+_NOT_SHOWN = "as published; no shape shows it"
 FRONT_END = "front_end.model."
 _BACK_END = "back_end."
 _CLASS = "front_end.front_end_class"
@@ -52,23 +53,8 @@ _MARKS: dict[str, set[str]] = {
 _HEAD_SIZE = 64
 
 
-@dataclass(frozen=True)
-class SettingFromFile:
-    """The value of a setting that follows from a file's layers, and its origin.
-
-    Attributes:
-        name: Full name of the setting, such as 'back_end.sls_hidden'.
-    """
-
-    name: str
-    value: Any
-    reason: str
-
-    def describe(self) -> str:
-        return f"{self.name} = {self.value!r}, {self.reason}"
-
-
-Sizes = list[SettingFromFile]
+# Values of settings by their names, each with its origin in words.
+Sizes = dict[str, tuple[Any, str]]
 
 
 def class_of_layers(state: Mapping[str, Tensor]) -> str | None:
@@ -107,16 +93,46 @@ def find_architecture(path: Path, state: Mapping[str, Tensor]) -> str:
     )
 
 
-def back_end_sizes(kind: str, state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
-    """Return settings of the back end of the class `kind`.
+def set_sizes(
+    kind: str,
+    state: Mapping[str, Tensor],
+    settings: NetworkSections,
+    chosen: Mapping[str, Any],
+    path: Path,
+    whose: str,
+) -> list[str]:
+    """Set the sizes of the back end of the class `kind` by its layers; return notes.
 
     Args:
         settings: Settings with the front end's architecture, and the user's choices.
+        chosen: The user's choices, which stay.
+        whose: Layout in messages.
 
     Raises:
-        ValueError, KeyError, IndexError: the layers have impossible shapes for this back end.
+        AsdfError: the layers have impossible shapes, or do not show a setting.
     """
-    return _SIZES[kind](state, settings) if kind in _SIZES else []
+    try:
+        sizes: Sizes = {}
+        for name, (layer, axis) in _BY_SHAPE.get(kind, {}).items():
+            sizes[f"back_end.{name}"] = (state[layer].shape[axis], SHAPES)
+        if kind in _SIZES:
+            sizes |= _SIZES[kind](state, settings)
+    except AsdfError as error:
+        raise AsdfError(f"{path}: {error}") from error
+    except (ValueError, KeyError, IndexError) as error:
+        raise AsdfError(f"{path} has layer names of {whose}, but impossible shapes.") from error
+    notes = []
+    for name, (value, reason) in sizes.items():
+        if name not in chosen:
+            assign(settings, {name: value})
+            notes.append(f"{name} = {value!r}, {reason}")
+    return notes
+
+
+def _count_blocks(state: Mapping[str, Tensor], stem: str) -> int:
+    """Return the number of blocks of layers whose names begin with `stem` and a number."""
+    names = (name.removeprefix(stem) for name in state if name.startswith(stem))
+    return len({name.partition(".")[0] for name in names})
 
 
 def _sls_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
@@ -131,35 +147,25 @@ def _sls_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
         # 960 lengths in samples are pooled to the same number of frames; the shortest is used.
         samples = architecture.min_samples(3 * max(pooled, 1))
         reason = f"the shortest length that gives the {pooled} times it reads"
-    return [
-        SettingFromFile("back_end.sls_samples", samples, reason),
-        SettingFromFile("back_end.sls_hidden", hidden, SHAPES),
-    ]
+    return {"back_end.sls_samples": (samples, reason), "back_end.sls_hidden": (hidden, SHAPES)}
 
 
 def _nes2net_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
-    blocks = set()
-    convolutions = 0
-    for name in state:
-        if name.startswith(_BLOCK):
-            blocks.add(name.removeprefix(_BLOCK).partition(".")[0])
-        if name.startswith(f"{_BLOCK}0.convs.") and name.endswith(".weight"):
-            convolutions += 1
+    convolutions = _count_blocks(state, f"{_BLOCK}0.convs.")
     # The last part of each split is passed on without a layer.
-    splits = (len(blocks) + 1, convolutions + 1)
+    splits = (_count_blocks(state, _BLOCK) + 1, convolutions + 1)
     width = state[f"{_BLOCK}0.conv1.weight"].shape[0]
     squeezed = state[f"{_BLOCK}0.se.se.1.weight"].shape[0]
     # A damaged file may have a size of 0.
     squeeze = max(1, width // max(squeezed, 1))
     has_attention = "back_end.pooling.linear1.weight" in state
     pooling = "attentive" if has_attention else "mean"
-    dilation = settings.back_end.nes2net_dilation
-    return [
-        SettingFromFile("back_end.nes2net_splits", splits, SHAPES),
-        SettingFromFile("back_end.nes2net_squeeze", squeeze, SHAPES),
-        SettingFromFile("back_end.nes2net_pooling", pooling, SHAPES),
-        SettingFromFile("back_end.nes2net_dilation", dilation, "as published; no shape shows it"),
-    ]
+    return {
+        "back_end.nes2net_splits": (splits, SHAPES),
+        "back_end.nes2net_squeeze": (squeeze, SHAPES),
+        "back_end.nes2net_pooling": (pooling, SHAPES),
+        "back_end.nes2net_dilation": (settings.back_end.nes2net_dilation, _NOT_SHOWN),
+    }
 
 
 def _conformer_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
@@ -171,32 +177,23 @@ def _conformer_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> 
     else:
         # Its embeddings of distances have the width of a head.
         heads = dimension // max(state[f"{attention}rel_pos_emb.weight"].shape[1], 1)
-    blocks = set()
-    for name in state:
-        if name.startswith(block):
-            blocks.add(name.removeprefix(block).partition(".")[0])
-    kernel = state[f"{block}0.conv.net.4.conv.weight"].shape[2]
-    return [
-        SettingFromFile("back_end.conformer_dimension", dimension, SHAPES),
-        SettingFromFile("back_end.conformer_blocks", len(blocks), SHAPES),
-        SettingFromFile("back_end.conformer_heads", heads, SHAPES),
-        SettingFromFile("back_end.conformer_kernel", kernel, SHAPES),
-    ]
+    return {
+        "back_end.conformer_dimension": (dimension, SHAPES),
+        "back_end.conformer_blocks": (_count_blocks(state, block), SHAPES),
+        "back_end.conformer_heads": (heads, SHAPES),
+        "back_end.conformer_kernel": (state[f"{block}0.conv.net.4.conv.weight"].shape[2], SHAPES),
+    }
+
+
+def _gated_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+    """Return the Conformer's sizes but its width, which is that of the front end."""
+    sizes = _conformer_sizes(state, settings)
+    del sizes["back_end.conformer_dimension"]
+    return sizes
 
 
 def _mamba_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
-    column = f"{_BACK_END}{_MAMBA_BLOCK}"
-    blocks = set()
-    for name in state:
-        if name.startswith(column):
-            blocks.add(name.removeprefix(column).partition(".")[0])
-    states = state[f"{column}0.mixer.A_log"].shape[1]
-    dimension = len(state["back_end.conformer.norm_f.weight"])
-    return [
-        SettingFromFile("back_end.mamba_dimension", dimension, SHAPES),
-        SettingFromFile("back_end.mamba_blocks", len(blocks), SHAPES),
-        SettingFromFile("back_end.mamba_states", states, SHAPES),
-    ]
+    return {"back_end.mamba_blocks": (_count_blocks(state, f"{_BACK_END}{_MAMBA_BLOCK}"), SHAPES)}
 
 
 def _check_knots(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
@@ -211,23 +208,7 @@ def _check_knots(state: Mapping[str, Tensor], settings: NetworkSections) -> Size
                 f"the layer {name.removeprefix(_BACK_END)} has splines whose knots are not evenly "
                 "spaced. Its network cannot be rebuilt: only the authors' knots are supported."
             )
-    return []
-
-
-def _mhfa_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
-    heads = state["back_end.att_head.weight"].shape[0]
-    compression = state["back_end.cmp_linear_k.weight"].shape[0]
-    embedding = state["back_end.pooling_fc.weight"].shape[0]
-    return [
-        SettingFromFile("back_end.mhfa_heads", heads, SHAPES),
-        SettingFromFile("back_end.mhfa_compression", compression, SHAPES),
-        SettingFromFile("back_end.mhfa_embedding", embedding, SHAPES),
-    ]
-
-
-def _superb_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
-    projection = state["back_end.projector.weight"].shape[0]
-    return [SettingFromFile("back_end.classifier_projection", projection, SHAPES)]
+    return {}
 
 
 def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
@@ -241,22 +222,19 @@ def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     norms = {f"{block}1.bn.weight": "batch", f"{block}1.weight": "layer"}
     present = [norm for name, norm in norms.items() if name in state and state[name].dim() == 1]
     activation = sizes_of(settings.back_end).deepfense_activation
-    return [
-        SettingFromFile("back_end.deepfense_layers", tuple(widths), SHAPES),
-        SettingFromFile("back_end.deepfense_norm", (*present, "none")[0], SHAPES),
-        SettingFromFile(
-            "back_end.deepfense_activation", activation, "as published; no shape shows it"
-        ),
-    ]
+    return {
+        "back_end.deepfense_layers": (tuple(widths), SHAPES),
+        "back_end.deepfense_norm": ((*present, "none")[0], SHAPES),
+        "back_end.deepfense_activation": (activation, _NOT_SHOWN),
+    }
 
 
 def _rawgat_fusion(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     width = state["GAT_layer3.att_proj.weight"].shape[1]
     name = "back_end.rawgat_fusion"
     if width == 2 * len(state["GAT_layer1.bn.weight"]):
-        return [SettingFromFile(name, "cat", SHAPES)]
-    others = f"as published; no shape shows it: for the sum of graphs, {name}=add"
-    return [SettingFromFile(name, "mul", others)]
+        return {name: ("cat", SHAPES)}
+    return {name: ("mul", f"{_NOT_SHOWN}: for the sum of graphs, {name}=add")}
 
 
 # The first layer that processes the maps, by our classes.
@@ -272,19 +250,18 @@ def _map_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     kind = settings.network.network_class.rpartition(".")[2]
     maps = state[_BACK_END + _MAP_LAYERS[kind]].shape[1]
     has_encoder = any(name.startswith(FRONT_END) for name in state)
-    sizes = [_cepstra_of(kind, has_encoder, maps, settings)]
+    sizes: Sizes = {_CLASS: _cepstra_of(kind, has_encoder, maps, settings)}
     if kind == "SSL_MesoNet":
-        pooled = state["back_end.fc1.weight"].shape[1]
-        sizes.append(SettingFromFile("back_end.mesonet_pooled", pooled, SHAPES))
+        sizes["back_end.mesonet_pooled"] = (state["back_end.fc1.weight"].shape[1], SHAPES)
     if has_encoder:
-        sizes.append(SettingFromFile(ARCHITECTURE, _whisper_config(state), SHAPES))
+        sizes[ARCHITECTURE] = (_whisper_config(state), SHAPES)
     return sizes
 
 
 def _cepstra_of(
     kind: str, has_encoder: bool, maps: int, settings: NetworkSections
-) -> SettingFromFile:
-    """Return the front end of a network of Whisper-MesoNet's program.
+) -> tuple[str, str]:
+    """Return the front end, and how it is known, of a network of Whisper-MesoNet's program.
 
     Raises:
         KeyError: no front end has so many maps.
@@ -293,14 +270,14 @@ def _cepstra_of(
     ends = {(True, 1): "transformers", (True, 2): "whisper", (False, 1): "decibel"}
     end = ends[has_encoder, maps]
     if end == "transformers":
-        return SettingFromFile(_CLASS, end, SHAPES)
+        return end, SHAPES
     known = [f"{end}_{cepstra}" for cepstra in ("lfcc", "mfcc")]
     chosen = settings.front_end.front_end_class
     if chosen in known:
-        return SettingFromFile(_CLASS, chosen, "as chosen")
+        return chosen, "as chosen"
     if kind == "SSL_MesoNet" and has_encoder:
         reason = f"as of the one on the hub; no layer shows it: for LFCCs, {_CLASS}={known[0]}"
-        return SettingFromFile(_CLASS, known[1], reason)
+        return known[1], reason
     raise AsdfError(
         "its layers do not show whether it uses LFCCs or MFCCs; its authors published both. State "
         f"it after the command: {_CLASS}={known[0]} or {_CLASS}={known[1]}. Its training "
@@ -327,27 +304,39 @@ def _whisper_config(state: Mapping[str, Tensor]) -> str:
 
 def _rawnet2_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     layers = [name for name in state if name.startswith("gru.weight_hh_l")]
-    embedding, units = state["fc1_gru.weight"].shape
-    taps = settings.back_end.rawnet2_taps
-    return [
-        SettingFromFile("back_end.rawnet2_filters", state["first_bn.weight"].shape[0], SHAPES),
-        SettingFromFile("back_end.rawnet2_channels", state["bn_before_gru.bias"].shape[0], SHAPES),
-        SettingFromFile("back_end.rawnet2_layers", len(layers), SHAPES),
-        SettingFromFile("back_end.rawnet2_recurrent", units, SHAPES),
-        SettingFromFile("back_end.rawnet2_embedding", embedding, SHAPES),
-        SettingFromFile("back_end.rawnet2_taps", taps, "as published; no shape shows it"),
-    ]
+    return {
+        "back_end.rawnet2_layers": (len(layers), SHAPES),
+        "back_end.rawnet2_taps": (settings.back_end.rawnet2_taps, _NOT_SHOWN),
+    }
 
 
+# Sizes that are a dimension of a layer: the layer, and the dimension's number.
+_BY_SHAPE: dict[str, dict[str, tuple[str, int]]] = {
+    "SSL_Mamba": {
+        "mamba_dimension": ("back_end.conformer.norm_f.weight", 0),
+        "mamba_states": (f"back_end.{_MAMBA_BLOCK}0.mixer.A_log", 1),
+    },
+    "SSL_WeDefenseMHFA": {
+        "mhfa_heads": ("back_end.att_head.weight", 0),
+        "mhfa_compression": ("back_end.cmp_linear_k.weight", 0),
+        "mhfa_embedding": ("back_end.pooling_fc.weight", 0),
+    },
+    "SSL_SUPERB": {"classifier_projection": ("back_end.projector.weight", 0)},
+    "RawNet2": {
+        "rawnet2_filters": ("first_bn.weight", 0),
+        "rawnet2_channels": ("bn_before_gru.bias", 0),
+        "rawnet2_recurrent": ("fc1_gru.weight", 1),
+        "rawnet2_embedding": ("fc1_gru.weight", 0),
+    },
+}
 _SIZES: dict[str, Callable[[Mapping[str, Tensor], NetworkSections], Sizes]] = {
     "SSL_SLS": _sls_sizes,
     "SSL_Nes2NetX": _nes2net_sizes,
     "SSL_Conformer": _conformer_sizes,
     "SSL_ConformerTCM": _conformer_sizes,
+    "SSL_GatedConformer": _gated_sizes,
     "SSL_Mamba": _mamba_sizes,
     "SSL_SpectraAASIST3": _check_knots,
-    "SSL_WeDefenseMHFA": _mhfa_sizes,
-    "SSL_SUPERB": _superb_sizes,
     "RawGAT_ST": _rawgat_fusion,
     "SSL_DeepFenseNes2Net": _nes2net_sizes,
     "SSL_DeepFenseMLP": _mlp_sizes,

@@ -24,7 +24,6 @@ from asdf.extras.zoo.layouts.hub.classifier_folder import (
     open_classifier,
     read_classifier,
 )
-from asdf.extras.zoo.layouts.hub.df_arena import is_df_arena
 from asdf.extras.zoo.layouts.name_maps.known import name_map_of
 from asdf.extras.zoo.layouts.published import front_end_prefix
 from asdf.extras.zoo.layouts.sizes import class_of_layers
@@ -56,8 +55,7 @@ def unwrapped(state: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
 
 def is_known(state: Mapping[str, Tensor]) -> bool:
     """Whether layers have the names of a published layout."""
-    known = front_end_prefix(state) or name_map_of(state) or class_of_layers(state)
-    return bool(known) or is_df_arena(state)
+    return bool(front_end_prefix(state) or name_map_of(state) or class_of_layers(state))
 
 
 def read_hub_layout(

@@ -8,22 +8,31 @@ are irrelevant for scores; both are reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from asdf.extras.zoo.layouts.name_maps.training_config import Stated, read_stated
+from asdf.interchange.fairseq import original_names
+from asdf.interchange.hugging_face import hugging_face_name
 from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
 from asdf.networks.filters import cosine_transform, linear_filters
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.spectral import LFCCFrontEnd
 from asdf.networks.ssl_detector import SSLDetector
 
+POSITIONS = "conformer.positional_emb"
+"""Sines and cosines of positions, which files of Conformers hold and the network computes."""
+
+POSITIONS_HELD = 10_000
+"""Frames of them, as in published files."""
+
 _ENCODER = "front_end.model."
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,8 @@ class NameMap:
             computes.
         stated: Function of a path that reads the configuration next to a checkpoint.
         nested_in: Key of the layers in its program's files; '' if they are at the top level.
+        wrapped_in: Prefix of all names in its program's files, which others may lack.
+        of_transformers: Whether the front end's layers have transformers' names, not fairseq's.
         remarks: Sentences on further processing in its program, which is not done here.
     """
 
@@ -101,6 +112,8 @@ class NameMap:
     computed: Callable[[nn.Module], Mapping[str, Tensor]] | None = None
     stated: Callable[[Path], Stated] | None = None
     nested_in: str = ""
+    wrapped_in: str = ""
+    of_transformers: bool = False
     remarks: tuple[str, ...] = ()
 
     def scales(self, architecture: Architecture) -> bool:
@@ -108,6 +121,14 @@ class NameMap:
         if self.normalizes is not None:
             return self.normalizes
         return architecture.extractor_mode == "layer_norm"
+
+    def encoder_names(self, layers: Mapping[str, T], architecture: Architecture) -> dict[str, T]:
+        """Return the front end's layers, with separate maps in attention, under its names."""
+        if self.of_transformers:
+            named = {hugging_face_name(name): layer for name, layer in layers.items()}
+        else:
+            named = original_names(layers, architecture)
+        return {self.front_end + name: layer for name, layer in named.items()}
 
     def our_name(self, name: str) -> str | None:
         """Return our name of a layer; None if it has none."""
@@ -297,13 +318,39 @@ WHISPER_LCNN = _of_whisper_features(
 )
 
 
+def _df_arena_numbers(network: nn.Module) -> dict[str, Tensor]:
+    """Return the positions in DF-Arena's files, for frames as wide as the front end's."""
+    assert isinstance(network, SSLDetector)
+    positions_1LC = sinusoids(POSITIONS_HELD, network.front_end.dimension).unsqueeze(0)
+    return {POSITIONS: positions_1LC}
+
+
+# Speech-Arena-2025/DF_Arena_1B_V_1 and _500M_V_1: their layers, and their feature extractor.
+DF_ARENA = NameMap(
+    name="DF-Arena",
+    kind="SSL_GatedConformer",
+    layout="DF-Arena: a front end, gates for its layers and a Conformer with class token",
+    marks=frozenset({"attn_scores.weight", "fc0.weight", "conformer.class_token"}),
+    parts=(("", _BACK_END),),
+    front_end="ssl_model.",
+    of_transformers=True,
+    wrapped_in="backbone.",
+    normalizes=False,
+    unused={"of positions, which the network computes": (POSITIONS,)},
+    computed=_df_arena_numbers,
+    settings={"network.score": "difference"},
+    bona_fide="the second output, as its program has it",
+    samples=64_600,
+)
+
+
 def _deepfense_numbers(network: nn.Module) -> dict[str, Tensor]:
     """Return further tensors in DeepFense's files: mask vector, and TCM's positions."""
     assert isinstance(network, SSLDetector)
     numbers = {"frontend.model.mask_emb": torch.zeros(network.front_end.dimension)}
     if isinstance(network.back_end, TCMBackEnd):
         dimension = network.back_end.conformer.fc5.in_features
-        numbers[_POSITIONS] = sinusoids(_POSITIONS_HELD, dimension).unsqueeze(0)
+        numbers[_POSITIONS] = sinusoids(POSITIONS_HELD, dimension).unsqueeze(0)
     return numbers
 
 
@@ -341,7 +388,6 @@ def _of_deepfense(
 
 
 _POSITIONS = "backend.positional_emb"
-_POSITIONS_HELD = 10_000
 DEEPFENSE = (
     _of_deepfense("AASIST", "backend.GAT_layer_S.att_proj.weight", "back_end.out_layer."),
     _of_deepfense("Nes2Net", "backend.Build_in_Res2Nets.0.conv1.weight"),
@@ -360,6 +406,7 @@ DEEPFENSE = (
 
 NAME_MAPS = (
     *DEEPFENSE,
+    DF_ARENA,
     WEDEFENSE_MHFA,
     LFCC_LCNN,
     RAWGAT_ST,
@@ -371,9 +418,9 @@ NAME_MAPS = (
 )
 
 
-def name_map_of(names: Iterable[str]) -> NameMap | None:
+def name_map_of(names: Collection[str]) -> NameMap | None:
     """Return the map of the layout with these layer names; None for other layouts."""
-    names = set(names)
+    names = {*names, *(name.removeprefix(DF_ARENA.wrapped_in) for name in names)}
     matching = (each for each in NAME_MAPS if names >= each.marks)
     return next(matching, None)
 

@@ -15,8 +15,7 @@ from asdf.extras.zoo.layouts.hub.classifier_folder import FRONT_END, Recognised,
 from asdf.extras.zoo.layouts.name_maps.known import NameMap
 from asdf.extras.zoo.layouts.name_maps.training_config import Stated
 from asdf.extras.zoo.layouts.scored_as_published import published_length, whole_recordings
-from asdf.extras.zoo.layouts.sizes import ARCHITECTURE, SHAPES, back_end_sizes, find_architecture
-from asdf.interchange.fairseq import original_names
+from asdf.extras.zoo.layouts.sizes import ARCHITECTURE, SHAPES, find_architecture, set_sizes
 from asdf.interchange.front_end_weights import read_front_end_weights, rename_front_end
 from asdf.networks.build import build_network
 from asdf.networks.casting import without_numbers
@@ -55,7 +54,11 @@ def read_named(
     if name_map.stated is not None:
         stated = name_map.stated(path)
         assign(read.settings, {**stated.settings, **others})
-    rest = _sort_layers(name_map, state, read, path)
+    wrap = (
+        name_map.wrapped_in if all(name.startswith(name_map.wrapped_in) for name in state) else ""
+    )
+    bare = {name.removeprefix(wrap): tensor for name, tensor in state.items()}
+    rest = _sort_layers(name_map, bare, read, path)
     if name_map.front_end:
         encoder, rest = _split_off(rest, name_map.front_end)
         _read_front_end(name_map, encoder, read, path, chosen)
@@ -63,8 +66,11 @@ def read_named(
         # A layer without a name of ours keeps its own, and is reported as unknown.
         read.state[name_map.our_name(name) or name] = tensor
     _convert_outputs(name_map, read, path)
-    _set_sizes(name_map, read, path, others)
-    read.own_names |= {**_names_of_all(name_map, read.settings), **own_names(read.state, state)}
+    whose = f"{name_map.name} ({first_names(sorted(name_map.marks))})"
+    read.notes += set_sizes(name_map.kind, read.state, read.settings, others, path, whose)
+    read.own_names |= _names_of_all(name_map, read.settings)
+    read.own_names = {name: wrap + own for name, own in read.own_names.items()}
+    read.own_names |= own_names(read.state, state)
     if stated.samples is None:
         read.notes += whole_recordings(read.settings, others)
     else:
@@ -151,8 +157,10 @@ def _read_front_end(
         read.notes.append(f"{ARCHITECTURE} = {named!r}, {SHAPES}")
     architecture = Architecture.from_text(read.settings.front_end.architecture)
     shapes = architecture.shapes()
-    for theirs, ours in original_names({name: name for name in shapes}, architecture).items():
-        read.own_names[FRONT_END + ours] = name_map.front_end + theirs
+    for theirs, ours in name_map.encoder_names(
+        {name: name for name in shapes}, architecture
+    ).items():
+        read.own_names[FRONT_END + ours] = theirs
     if _NORMALIZE not in chosen:
         normalizes = name_map.scales(architecture)
         assign(read.settings, {_NORMALIZE: normalizes})
@@ -219,19 +227,3 @@ def _convert_outputs(name_map: NameMap, read: Recognised, path: Path) -> None:
                 "another task."
             )
         read.state[name] = conversion.to_ours(tensor)
-
-
-def _set_sizes(name_map: NameMap, read: Recognised, path: Path, chosen: Mapping[str, Any]) -> None:
-    try:
-        sizes = back_end_sizes(name_map.kind, read.state, read.settings)
-    except AsdfError as error:
-        raise AsdfError(f"{path}: {error}") from error
-    except (ValueError, KeyError, IndexError) as error:
-        marks = first_names(sorted(name_map.marks))
-        raise AsdfError(
-            f"{path} has layer names of {name_map.name} ({marks}), but impossible shapes."
-        ) from error
-    for size in sizes:
-        if size.name not in chosen:
-            assign(read.settings, {size.name: size.value})
-            read.notes.append(size.describe())

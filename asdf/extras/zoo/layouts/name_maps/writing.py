@@ -11,7 +11,6 @@ from asdf.extras.zoo.layouts.hub.classifier_folder import FRONT_END
 from asdf.extras.zoo.layouts.name_maps.known import NameMap, name_maps_by_kind
 from asdf.extras.zoo.layouts.name_maps.reading import MASK, MASK_EMBEDDING
 from asdf.extras.zoo.layouts.published import Layout, check_nothing_added, front_end_of
-from asdf.interchange.fairseq import original_names
 from asdf.networks.front_ends.encoder_layers import split_attention_layers
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import SpectralFrontEnd, choose_sizes
@@ -49,7 +48,8 @@ def named_state(network: nn.Module) -> dict[str, Tensor] | None:
         named |= _front_end_layers(name_map, network, encoder)
     computed = name_map.computed(network) if name_map.computed else {}
     # The network's own layers take precedence: one that masks frames has the mask vector.
-    return {**computed, **named, **name_map.constants()}
+    layers = {**computed, **named, **name_map.constants()}
+    return {name_map.wrapped_in + name: tensor for name, tensor in layers.items()}
 
 
 def _check_front_end(name_map: NameMap, network: nn.Module) -> None:
@@ -112,5 +112,4 @@ def _front_end_layers(
                 f"but this network was built with {is_so}: its scores would differ. Choose another "
                 "format of `python -m asdf export`."
             )
-    layers = original_names(split_attention_layers(encoder), architecture)
-    return {name_map.front_end + name: tensor for name, tensor in layers.items()}
+    return name_map.encoder_names(split_attention_layers(encoder), architecture)
