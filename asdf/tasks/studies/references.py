@@ -1,5 +1,7 @@
 """Published results, shown next to measured ones for the same set, trials and scored length.
 
+The results are in references.json, each set with its names in recipes and corpora.
+
 Invariant: a published result is shown for a set only if the set has its known name and exactly the
 published numbers of trials, and as much of each recording was scored. Results on another subset are
 not comparable (on all trials of ASVspoof 2021 LA, EERs are several times those on its subset eval),
@@ -13,37 +15,13 @@ behind results that later papers report for other systems are unknown.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 from asdf.facts import PUBLISHED as PUBLISHED_TRIALS
 from asdf.facts import Published
-from asdf.trials.how_scored import PUBLISHED, WHOLE, ScoredLength
-
-_AASIST = (
-    "Jung et al., AASIST: audio anti-spoofing using integrated spectro-temporal graph attention "
-    "networks, ICASSP 2022"
-)
-_SSL = (
-    "Tak et al., Automatic speaker verification spoofing and deepfake detection using wav2vec 2.0 "
-    "and data augmentation, Odyssey 2022"
-)
-_TCM = (
-    "Truong et al., Temporal-channel modeling in multi-head self-attention for synthetic speech "
-    "detection, Interspeech 2024"
-)
-_SLS = (
-    "Zhang et al., Audio deepfake detection with self-supervised XLS-R and SLS classifier, "
-    "ACM Multimedia 2024"
-)
-_MAMBA = (
-    "Xiao and Das, XLSR-Mamba: a dual-column bidirectional state space model for spoofing attack "
-    "detection, IEEE Signal Processing Letters 2025"
-)
-_NES2NET = (
-    "Liu et al., Nes2Net: a lightweight nested architecture for foundation model driven speech "
-    "anti-spoofing, IEEE Transactions on Information Forensics and Security 2025"
-)
-_OTHERS = "as later papers report it"
+from asdf.trials.how_scored import ScoredLength, parse_scored_length
 
 
 @dataclass(frozen=True)
@@ -62,7 +40,7 @@ class Reference:
     min_tdcf: float | None
     paper: str
     note: str = ""
-    scored: ScoredLength | None = PUBLISHED
+    scored: ScoredLength | None = None
 
 
 @dataclass(frozen=True)
@@ -74,65 +52,23 @@ class KnownSet:
     results: tuple[Reference, ...]
 
 
-_LONGER = ScoredLength(66800, 66800)
+def _read_sets() -> dict[str, KnownSet]:
+    facts = json.loads(Path(__file__).with_name("references.json").read_text(encoding="utf-8"))
+    sets = {}
+    for entry in facts["sets"]:
+        results = []
+        for result in entry["results"]:
+            length = result.pop("scored")
+            scored = None if length is None else parse_scored_length(length)
+            paper = facts["papers"][result.pop("paper")]
+            results.append(Reference(paper=paper, scored=scored, **result))
+        trials = PUBLISHED_TRIALS[entry["corpus"]][entry["subset"]]
+        sets |= dict.fromkeys(entry["names"], KnownSet(entry["title"], trials, tuple(results)))
+    return sets
 
-_2019_LA = KnownSet(
-    "ASVspoof 2019 LA, evaluation",
-    PUBLISHED_TRIALS["asvspoof19"]["eval"],
-    (Reference("AASIST", 0.83, 0.0275, _AASIST), Reference("AASIST-L", 0.99, 0.0309, _AASIST)),
-)
-_2021_LA = KnownSet(
-    "ASVspoof 2021 LA, subset eval",
-    PUBLISHED_TRIALS["asvspoof21-la"]["eval"],
-    (
-        Reference(
-            "XLS-R + AASIST", 0.82, 0.2066, _SSL, "best of several trainings; their mean is 1.00 %"
-        ),
-        Reference("XLSR-Mamba", 0.93, 0.208, _MAMBA, scored=_LONGER),
-        Reference("XLS-R + Conformer-TCM", 1.03, None, _TCM, scored=_LONGER),
-        Reference("Nes2Net-X", 1.73, None, _NES2NET),
-        Reference("XLS-R + SLS", 2.87, None, _SLS),
-    ),
-)
-_2021_DF = KnownSet(
-    "ASVspoof 2021 DF, subset eval",
-    PUBLISHED_TRIALS["asvspoof21-df"]["eval"],
-    (
-        Reference("Nes2Net-X", 1.65, None, _NES2NET),
-        Reference("XLSR-Mamba", 1.88, None, _MAMBA, scored=_LONGER),
-        Reference("XLS-R + SLS", 1.92, None, _SLS),
-        Reference("XLS-R + Conformer-TCM", 2.06, None, _TCM, scored=_LONGER),
-        Reference(
-            "XLS-R + AASIST", 2.85, None, _SSL, "best of several trainings; their mean is 3.69 %"
-        ),
-    ),
-)
-_IN_THE_WILD = KnownSet(
-    "In-the-Wild",
-    PUBLISHED_TRIALS["in-the-wild"][""],
-    (
-        Reference("Nes2Net-X", 5.52, None, _NES2NET, scored=WHOLE),
-        Reference("XLSR-Mamba", 6.71, None, _MAMBA),
-        Reference("XLS-R + SLS", 7.46, None, _SLS),
-        Reference("XLS-R + Conformer-TCM", 7.79, None, _TCM),
-        Reference("XLS-R + AASIST", 10.46, None, _SSL, _OTHERS, scored=None),
-        Reference("AASIST", 43.0, None, _AASIST, _OTHERS, scored=None),
-        Reference("AASIST-L", 44.5, None, _AASIST, _OTHERS, scored=None),
-    ),
-)
 
-KNOWN_SETS = {
-    # Recipes declare 'NAME-eval', and corpora are known by 'NAME:eval'.
-    "asvspoof19-eval": _2019_LA,
-    "asvspoof19:eval": _2019_LA,
-    "asvspoof21-la:eval": _2021_LA,
-    "asvspoof21-la-eval": _2021_LA,
-    "asvspoof21-df:eval": _2021_DF,
-    "asvspoof21-df-eval": _2021_DF,
-    "in-the-wild": _IN_THE_WILD,
-    "itw": _IN_THE_WILD,
-}
-"""Known sets, by their names in recipes; ':eval' is the subset."""
+KNOWN_SETS = _read_sets()
+"""Known sets, by their names in recipes ('NAME-eval') and corpora ('NAME:eval')."""
 
 
 def comparable(name: str, bona_fide: int, spoof: int) -> KnownSet | None:
