@@ -54,7 +54,7 @@ class KnownSet:
 
 def _read_sets() -> dict[str, KnownSet]:
     facts = json.loads(Path(__file__).with_name("references.json").read_text(encoding="utf-8"))
-    sets = {}
+    sets: dict[str, KnownSet] = {}
     for entry in facts["sets"]:
         results = []
         for result in entry["results"]:
