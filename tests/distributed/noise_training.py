@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from asdf.checkpoint.network_file import NetworkFile
@@ -15,7 +17,7 @@ from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.distributed.world import World
-from asdf.settings.sections import Sections
+from asdf.settings.sections import Sections, assign
 from asdf.training.checkpoints import HostCopies, collect_checkpoint
 from asdf.training.step import Step
 from asdf.training.steps.training_step import state_of
@@ -51,6 +53,31 @@ def make_network(plain: bool) -> nn.Module:
     return Small(plain).train()
 
 
+def steps_of(values: dict[str, Any]) -> Sections:
+    """Settings of steps of SGD over windows of 12 utterances, changed by `values`."""
+    settings = Sections()
+    common = {
+        "network.train_clip_size": FEATURES,
+        "network.schedule": "constant",
+        "network.optimizer_step_interval": 2,
+        "network.global_minibatch_size": 6,
+        "network.class_weights": (0.3, 0.7),
+        "network.initial_learning_rate": 0.1,
+        "network.weight_decay": 0.0,
+    }
+    assign(settings, {**common, **values})
+    return settings
+
+
+def descend(loss: torch.Tensor, parameters: Iterable[nn.Parameter]) -> None:
+    """Take a step of SGD in plain torch, as those of `steps_of`."""
+    parameters = list(parameters)
+    gradients = torch.autograd.grad(loss, parameters)
+    with torch.no_grad():
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter -= 0.1 * gradient
+
+
 def train_on_noise(
     settings: Sections,
     utterances: TrialList,
@@ -66,16 +93,22 @@ def train_on_noise(
     network = make_network(plain)
     if world.size > 1:
         network = synchronise_batch_norm(network)
-    step = Step(network, utterances, settings, world)
-    progress = Progress()
+    return train_epochs(Step(network, utterances, settings, world), make_clips(), epochs, start)
+
+
+def train_epochs(
+    step: Step, clips: torch.Tensor, epochs: int, start: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Train up to n epochs; return the main rank's checkpoint, and the losses."""
+    world, settings, progress = step.world, step.settings, Progress()
     if start is not None:
         checkpoint = NetworkFile.from_content(copy.deepcopy(start), Path("start"))
         fill_network(step.network, checkpoint)
         step.load_state(checkpoint)
         progress = Progress.from_state(start["progress"])
     minibatch = minibatch_per_process(settings.network, world.size)
-    plan = TrainingPlan(SIZE, minibatch, 2, world.size, world.rank, synchronised=True)
-    clips = make_clips()
+    interval = settings.network.optimizer_step_interval
+    plan = TrainingPlan(len(clips), minibatch, interval, world.size, world.rank, synchronised=True)
     losses = []
     for epoch in range(progress.epochs + 1, epochs + 1):
         progress.begin_epoch()
@@ -85,9 +118,28 @@ def train_on_noise(
         losses.append(progress.loss_sum)
         progress.epochs = epoch
     world.broadcast_buffers(step.network)
-    parts = (step.network, step.update.optimiser, step.update.scaler, progress, settings)
+    update = step.update
+    parts = (step.network, update.optimiser, update.scaler, progress, settings)
     if not world.is_main:
         return {"losses": losses}
-    saved = collect_checkpoint(*parts, HostCopies(), step.update.average)
+    saved = collect_checkpoint(*parts, HostCopies(), update.average)
     saved.step_state = state_of(step.method)
     return {**copy.deepcopy(saved.content()), "losses": losses}
+
+
+def train_and_resume(world: World, train: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """Train one epoch, two, and the second one from the first one's checkpoint."""
+    one = train(epochs=1)
+    start = [one if world.is_main else None]
+    if world.size > 1:
+        dist.broadcast_object_list(start)
+    return {"one": one, "whole": train(epochs=2), "resumed": train(epochs=2, start=start[0])}
+
+
+def check_resumed(result: dict[str, Any], *further: str) -> None:
+    """The resumed training is the uninterrupted one, to the last bit."""
+    whole, resumed = result["whole"], result["resumed"]
+    for key in ("model_state_dict", "optimizer_state_dict", *further):
+        torch.testing.assert_close(resumed[key], whole[key], rtol=0, atol=0)
+    assert resumed["progress"] == whole["progress"]
+    assert resumed["losses"] == whole["losses"][1:]

@@ -10,15 +10,14 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from asdf.data.batches import Batch
 from asdf.data.datasets import ClipFrames
-from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.networks.interface import Outputs
-from asdf.settings.sections import Sections, assign
+from asdf.settings.sections import Sections
 from asdf.training.step import Step
-from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
+from tests.distributed.noise_training import descend, steps_of, train_epochs
 from tests.distributed.worlds import compute_in_worlds
 
 SIZE = 14
@@ -67,21 +66,16 @@ def make_list() -> TrialList:
 
 
 def settings_of(name: str, step_interval: int) -> Sections:
-    settings = Sections()
     values = {
         "network.train_clip_size": CLIP,
-        "network.schedule": "constant",
         "network.optimizer_step_interval": step_interval,
         "network.global_minibatch_size": 12 // step_interval,
         "network.class_weights": CLASS_WEIGHTS,
-        "network.initial_learning_rate": 0.1,
-        "network.weight_decay": 0.0,
         "localisation.enabled": True,
         "localisation.weight": WEIGHT,
         "localisation.class_weights": FRAME_WEIGHTS,
     }
-    assign(settings, {**values, **CASES[name]})
-    return settings
+    return steps_of({**values, **CASES[name]})
 
 
 def make_network() -> nn.Module:
@@ -99,17 +93,10 @@ def make_clips() -> torch.Tensor:
 
 
 def train(name: str, world: World, step_interval: int) -> dict[str, Any]:
-    """Train an epoch with SGD; return the state and the sums of the losses."""
+    """Train an epoch with SGD; return the checkpoint and the sums of the losses."""
     settings = settings_of(name, step_interval)
     step = Step(make_network(), make_list(), settings, world, frames=make_frames(settings))
-    minibatch = minibatch_per_process(settings.network, world.size)
-    plan = TrainingPlan(SIZE, minibatch, step_interval, world.size, world.rank, synchronised=True)
-    clips = make_clips()
-    progress = Progress()
-    for window in plan.windows(1):
-        local = (Batch(clips[share.utterances]) for share in window.shares)
-        step.take(window, local, progress, [])
-    return {"state": step.network.state_dict(), "loss": progress.loss_sum}
+    return train_epochs(step, make_clips(), epochs=1)
 
 
 def train_in_big_batches() -> dict[str, Any]:
@@ -131,11 +118,7 @@ def train_in_big_batches() -> dict[str, Any]:
         )
         factors_BF = torch.tensor(FRAME_WEIGHTS, dtype=torch.float64)[frame_labels_BF]
         loss = detection + WEIGHT * (factors_BF * values_BF).mean()
-        parameters = list(network.parameters())
-        gradients = torch.autograd.grad(loss, parameters)
-        with torch.no_grad():
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter -= 0.1 * gradient
+        descend(loss, network.parameters())
     return network.state_dict()
 
 
@@ -164,7 +147,7 @@ def test_the_crops_of_some_spoofs_are_bona_fide() -> None:
 @pytest.mark.parametrize("step_interval", [1, 2])
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_steps_are_those_of_one_big_batch(results, processes: int, step_interval: int) -> None:
-    state = results[processes][f"plain {step_interval}"]["state"]
+    state = results[processes][f"plain {step_interval}"]["model_state_dict"]
     torch.testing.assert_close(state, train_in_big_batches(), rtol=0, atol=TOLERANCE)
 
 
@@ -172,10 +155,11 @@ def test_steps_are_those_of_one_big_batch(results, processes: int, step_interval
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_a_step_does_not_depend_on_its_division(results, processes: int, name: str) -> None:
     expected = results[1][f"{name} 1"]
+    learnt = expected["model_state_dict"]
     start = make_network().state_dict()
-    assert not torch.equal(expected["state"]["frame_output.weight"], start["frame_output.weight"])
+    assert not torch.equal(learnt["frame_output.weight"], start["frame_output.weight"])
     for step_interval in (1, 2):
         result = results[processes][f"{name} {step_interval}"]
         # The weights of mixed clips are numbers of float32.
-        torch.testing.assert_close(result["state"], expected["state"], rtol=0, atol=TOLERANCE)
-        assert result["loss"] == pytest.approx(expected["loss"], rel=1e-7)
+        torch.testing.assert_close(result["model_state_dict"], learnt, rtol=0, atol=TOLERANCE)
+        assert result["losses"] == pytest.approx(expected["losses"], rel=1e-7)

@@ -4,27 +4,29 @@ training is the uninterrupted one."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.networks.interface import Outputs
-from asdf.settings.sections import Sections, assign
+from asdf.settings.sections import Sections
 from asdf.training.losses import Loss, Targets
 from asdf.training.step import Step
 from asdf.trials.trial_list import TrialList
 from tests.distributed.noise_training import (
-    FEATURES,
     SIZE,
+    check_resumed,
+    descend,
     make_clips,
     make_network,
+    steps_of,
+    train_and_resume,
     train_on_noise,
 )
 from tests.distributed.worlds import compute_in_worlds
@@ -76,19 +78,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def settings_of(name: str) -> Sections:
-    settings = Sections()
-    values = {
-        "network.loss": name,
-        "network.train_clip_size": FEATURES,
-        "network.schedule": "constant",
-        "network.optimizer_step_interval": 2,
-        "network.global_minibatch_size": 6,
-        "network.class_weights": (0.3, 0.7),
-        "network.initial_learning_rate": 0.1,
-        "network.weight_decay": 0.0,
-    }
-    assign(settings, {**values, **CASES[name]})
-    return settings
+    return steps_of({"network.loss": name, **CASES[name]})
 
 
 def make_list() -> TrialList:
@@ -120,10 +110,7 @@ def train_in_big_batches(name: str) -> dict[str, Any]:
         columns = {"region": [make_list().columns["region"][index] for index in chosen.tolist()]}
         values = loss.of_minibatch(Outputs(embeddings, logits), Targets(labels[chosen], columns))
         mean = values.sum() / weights[chosen].sum()
-        gradients = torch.autograd.grad(mean, parameters)
-        with torch.no_grad():
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter -= 0.1 * gradient
+        descend(mean, parameters)
         total += float(values.detach().double().sum())
         position = window.end
     return {"state": network.state_dict(), "loss": total}
@@ -132,15 +119,8 @@ def train_in_big_batches(name: str) -> dict[str, Any]:
 def work_of(world: World) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name in CASES:
-        after_one = train(name, world, plain=False, epochs=1)
-        start = [after_one if world.is_main else None]
-        if world.size > 1:
-            dist.broadcast_object_list(start)
-        results[name] = {
-            "plain": train(name, world, plain=True, epochs=1),
-            "whole": train(name, world, plain=False, epochs=2),
-            "resumed": train(name, world, plain=False, epochs=2, start=start[0]),
-        }
+        result = train_and_resume(world, partial(train, name, world, plain=False))
+        results[name] = {**result, "plain": train(name, world, plain=True, epochs=1)}
     return results
 
 
@@ -178,12 +158,7 @@ def test_steps_are_those_of_one_big_batch(results, processes: int, name: str) ->
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("processes", SIZES)
 def test_a_resumed_training_is_the_uninterrupted_one(results, processes: int, name: str) -> None:
-    whole = results(processes)[name]["whole"]
-    resumed = results(processes)[name]["resumed"]
-    for key in ("model_state_dict", "optimizer_state_dict"):
-        torch.testing.assert_close(resumed[key], whole[key], rtol=0, atol=0)
-    assert resumed["progress"] == whole["progress"]
-    assert resumed["losses"] == whole["losses"][1:]
+    check_resumed(results(processes)[name])
 
 
 @pytest.mark.slow

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from asdf.checkpoint.network_file import NetworkFile
-from asdf.checkpoint.network_reading import fill_network
-from asdf.data.batches import Batch
-from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
-from asdf.settings.sections import Sections, assign
-from asdf.training.checkpoints import HostCopies, collect_checkpoint
+from asdf.settings.sections import Sections
 from asdf.training.step import Step
-from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
+from tests.distributed.noise_training import (
+    check_resumed,
+    descend,
+    steps_of,
+    train_and_resume,
+    train_epochs,
+)
 from tests.distributed.worlds import compute_in_worlds
 
 SIZE = 22
@@ -46,15 +46,8 @@ class Small(nn.Module):
 
 
 def settings_of(head: str) -> Sections:
-    settings = Sections()
     values = {
         "network.train_clip_size": FEATURES,
-        "network.schedule": "constant",
-        "network.optimizer_step_interval": 2,
-        "network.global_minibatch_size": 6,
-        "network.class_weights": (0.3, 0.7),
-        "network.initial_learning_rate": 0.1,
-        "network.weight_decay": 0.0,
         "source.column": "attack",
         "source.classes": CLASSES,
         "source.weight": 0.6,
@@ -62,8 +55,7 @@ def settings_of(head: str) -> Sections:
         # Cross-entropy of detection is computed in float32, cosines in the network's float64.
         "network.loss": LOSSES[head],
     }
-    assign(settings, values)
-    return settings
+    return steps_of(values)
 
 
 def make_list() -> TrialList:
@@ -81,25 +73,8 @@ def make_step(head: str, world: World) -> Step:
     return Step(Small().double().train(), make_list(), settings_of(head), world)
 
 
-def train(head: str, world: World, epochs: int, start: Any = None) -> dict[str, Any]:
-    step = make_step(head, world)
-    progress = Progress()
-    if start is not None:
-        checkpoint = NetworkFile.from_content(copy.deepcopy(start), Path("start"))
-        fill_network(step.network, checkpoint)
-        step.load_state(checkpoint)
-        progress = Progress.from_state(start["progress"])
-    minibatch = minibatch_per_process(step.settings.network, world.size)
-    plan = TrainingPlan(SIZE, minibatch, 2, world.size, world.rank)
-    clips = make_clips()
-    for epoch in range(progress.epochs + 1, epochs + 1):
-        progress.begin_epoch()
-        for window in plan.windows(epoch):
-            local = (Batch(clips[share.utterances]) for share in window.shares)
-            step.take(window, local, progress, [])
-        progress.epochs = epoch
-    parts = (step.network, step.update.optimiser, step.update.scaler, progress, step.settings)
-    return collect_checkpoint(*parts, HostCopies()).content() if world.is_main else {}
+def train(head: str, world: World, **options: Any) -> dict[str, Any]:
+    return train_epochs(make_step(head, world), make_clips(), **options)
 
 
 def train_in_big_batches() -> dict[str, Tensor]:
@@ -109,33 +84,18 @@ def train_in_big_batches() -> dict[str, Tensor]:
     classes = torch.tensor([CLASSES.index(a) if a in CLASSES else -100 for a in attacks])
     labels = torch.tensor([int(attack == "-") for attack in attacks])
     weights = torch.tensor([0.3, 0.7], dtype=torch.float64)
-    parameters = list(network.parameters())
     clips = make_clips()
     for window in TrainingPlan(SIZE, 6, 2).windows(1):
         chosen = torch.from_numpy(window.utterances)
         outputs = network(clips[chosen])
         loss = F.cross_entropy(outputs.logits_B2.float(), labels[chosen], weight=weights.float())
         loss = loss + 0.6 * F.cross_entropy(outputs.extras["sources"], classes[chosen])
-        gradients = torch.autograd.grad(loss, parameters)
-        with torch.no_grad():
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter -= 0.1 * gradient
+        descend(loss, network.parameters())
     return network.state_dict()
 
 
 def work(world: World) -> dict[str, Any]:
-    results = {}
-    for head in ("linear", "cosine"):
-        one = train(head, world, 1)
-        start = [one if world.is_main else None]
-        if world.size > 1:
-            dist.broadcast_object_list(start)
-        results[head] = {
-            "one": one,
-            "whole": train(head, world, 2),
-            "resumed": train(head, world, 2, start[0]),
-        }
-    return results
+    return {head: train_and_resume(world, partial(train, head, world)) for head in LOSSES}
 
 
 @pytest.fixture(scope="module")
@@ -164,8 +124,4 @@ def test_any_number_of_processes_takes_the_same_steps(results, processes: int, h
 @pytest.mark.parametrize("head", ["linear", "cosine"])
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_a_resumed_training_is_the_uninterrupted_one(results, processes: int, head: str) -> None:
-    whole = results[processes][head]["whole"]
-    resumed = results[processes][head]["resumed"]
-    for key in ("model_state_dict", "optimizer_state_dict"):
-        torch.testing.assert_close(resumed[key], whole[key], rtol=0, atol=0)
-    assert resumed["progress"] == whole["progress"]
+    check_resumed(results[processes][head])

@@ -7,13 +7,13 @@ Each is compared with a loop in plain torch, whose step is one batch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
@@ -21,13 +21,15 @@ from torch.nn.functional import cross_entropy
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.runs.seeds import generator
-from asdf.settings.sections import Sections, assign
 from asdf.trials.trial_list import TrialList
 from tests.distributed.noise_training import (
     FEATURES,
     SIZE,
+    check_resumed,
     make_clips,
     make_network,
+    steps_of,
+    train_and_resume,
     train_on_noise,
 )
 from tests.distributed.worlds import compute_in_worlds
@@ -64,26 +66,10 @@ def make_list() -> TrialList:
     return TrialList(names, LABELS.numpy().astype(np.int8), columns=columns, name="noise")
 
 
-def settings_of(name: str, **values: Any) -> Sections:
-    settings = Sections()
-    common = {
-        "network.training_step": f"{__name__}.{CASES[name]}",
-        "network.train_clip_size": FEATURES,
-        "network.schedule": "constant",
-        "network.optimizer_step_interval": 2,
-        "network.global_minibatch_size": 6,
-        "network.class_weights": (0.3, 0.7),
-        "network.initial_learning_rate": RATE,
-        "network.weight_decay": 0.0,
-    }
-    assign(settings, {**common, **values})
-    return settings
-
-
 def train(name: str, world: World, plain: bool, **options: Any) -> dict[str, Any]:
-    settings = settings_of(name)
-    settings.network.ema_decay = None if plain else 0.7
-    return train_on_noise(settings, make_list(), world, plain, **options)
+    decay = None if plain else 0.7
+    named = {"network.training_step": f"{__name__}.{CASES[name]}", "network.ema_decay": decay}
+    return train_on_noise(steps_of(named), make_list(), world, plain, **options)
 
 
 Weights = dict[str, Tensor]
@@ -252,15 +238,8 @@ def train_by_loop(name: str) -> dict[str, Tensor]:
 def work_of(world: World) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name in CASES:
-        after_one = train(name, world, plain=False, epochs=1)
-        start = [after_one if world.is_main else None]
-        if world.size > 1:
-            dist.broadcast_object_list(start)
-        results[name] = {
-            "plain": train(name, world, plain=True, epochs=1),
-            "whole": train(name, world, plain=False, epochs=2),
-            "resumed": train(name, world, plain=False, epochs=2, start=start[0]),
-        }
+        result = train_and_resume(world, partial(train, name, world, plain=False))
+        results[name] = {**result, "plain": train(name, world, plain=True, epochs=1)}
     return results
 
 
@@ -282,16 +261,13 @@ def check_against_loop(learnt: dict[str, Tensor], name: str) -> None:
     assert not torch.equal(learnt["hidden.weight"], start["hidden.weight"])
 
 
-def check_resumed(result: dict[str, Any], name: str) -> None:
+def check_continued(result: dict[str, Any], name: str) -> None:
+    check_resumed(result, "unaveraged_state_dict")
     whole, resumed = result["whole"], result["resumed"]
-    for key in ("model_state_dict", "optimizer_state_dict", "unaveraged_state_dict"):
-        torch.testing.assert_close(resumed[key], whole[key], rtol=0, atol=0)
     if name == "mean teacher":
         assert whole["training_step"]["class"].endswith("Step")
         teachers = [part["training_step"]["state"]["teacher"] for part in (resumed, whole)]
         torch.testing.assert_close(*teachers, rtol=0, atol=0)
-    assert resumed["progress"] == whole["progress"]
-    assert resumed["losses"] == whole["losses"][1:]
     # Batch norm's statistics see each clip once: three minibatches per epoch.
     assert int(whole["model_state_dict"]["norm.num_batches_tracked"]) == 6
 
@@ -299,7 +275,7 @@ def check_resumed(result: dict[str, Any], name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_steps_are_those_of_a_loop_in_plain_torch(alone, name: str) -> None:
     check_against_loop(alone[name]["plain"]["model_state_dict"], name)
-    check_resumed(alone[name], name)
+    check_continued(alone[name], name)
 
 
 @pytest.mark.slow
@@ -308,4 +284,4 @@ def test_steps_are_those_of_a_loop_in_plain_torch(alone, name: str) -> None:
 def test_steps_are_the_same_on_several_processes(worlds, processes: int, name: str) -> None:
     result = worlds[processes][name]
     check_against_loop(result["plain"]["model_state_dict"], name)
-    check_resumed(result, name)
+    check_continued(result, name)
