@@ -1,29 +1,103 @@
 """Whether the channels and the sound tracks of a recording are the same sound.
 
 Invariant: channels that agree are averaged, digitally silent ones are left out, and what differs is
-known (`difference_of` in `recording_sources`), so that no verdict is about the mean of two voices,
-or one of two tracks. It is decided once, from the whole recording, whichever part of it is read.
+known (`difference_of`), so that no verdict is about the mean of two voices, or one of two tracks.
+It is decided once, from the whole recording, whichever part of it is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from asdf.audio.recording_sources import SILENCE, Relation
+from asdf import places
+from asdf.audio.recording_sources import AnySource, path_of
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech_check import MIN_S, has_speech
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 
 BLOCK_S = 4
 """Seconds of a recording that are compared at a time."""
+
+# Recordings that are remembered, at some 300 bytes each.
+_MOST = 2**16
 
 # The mean of the channels has at least this part of their energy.
 _MEAN_ENERGY = 0.25
 _QUIET_DB = -40.0
 _CORRELATION = 0.9
+
+
+SILENCE_DB = -80.0
+"""Samples that stay within this level of full scale are silence: 16 bits and their dither leave
+about -85 dB."""
+
+SILENCE = 10 ** (SILENCE_DB / 20)
+"""The same level as a part of full scale."""
+
+Kind = Literal["channel", "track"]
+
+
+def is_silent(samples: np.ndarray) -> bool:
+    """Return whether (frames,) or (frames, channels) are digital silence, in each channel.
+
+    A constant offset of the converter is silence too.
+    """
+    swing = samples.max(axis=0).astype(np.float64) - samples.min(axis=0)
+    return bool(np.all(swing / 2 < SILENCE))
+
+
+class Relation(NamedTuple):
+    """How the channels, or the tracks, of a recording relate.
+
+    Attributes:
+        heard: Channels from 0, or tracks from 1, that are not silent; all if all are.
+        why: Description of how these differ; '' if they agree.
+    """
+
+    heard: tuple[int, ...]
+    why: str = ""
+
+
+_known: dict[object, Relation] = {}
+
+
+def recall(path: AnySource, kind: Kind) -> Relation | None:
+    """Return how the channels or tracks of a recording relate; None if it has one, or is unread."""
+    # Most lists have no recording with several, and need no look at its file.
+    if not _known and path_of(path) is not None:
+        return None
+    known, key = _find_entry(path, kind)
+    found: Relation | None = known.get(key)
+    return found
+
+
+def remember(path: AnySource, kind: Kind, found: Relation) -> Relation:
+    """Note how the channels or tracks of a recording relate, and return it."""
+    known, key = _find_entry(path, kind)
+    if len(_known) >= _MOST:
+        _known.clear()
+    known[key] = found
+    return found
+
+
+def difference_of(path: AnySource) -> tuple[Kind, Relation] | None:
+    """Return the tracks, or channels, that differ in a recording that was read; None if none do."""
+    kinds: tuple[Kind, Kind] = ("track", "channel")
+    for kind in kinds:
+        found = recall(path, kind)
+        if found is not None and found.why:
+            return kind, found
+    return None
+
+
+def _find_entry(path: AnySource, kind: Kind) -> tuple[dict[Any, Any], object]:
+    """Return the dictionary that knows a recording, and its key in there."""
+    name = path_of(path)
+    # Content in memory knows its own: its name may be that of other content.
+    return (vars(path), kind) if name is None else (_known, (kind, name, places.file_state(name)))
 
 
 def compare_samples(samples: np.ndarray, rate: int, needs_speech: bool = True) -> Relation:
@@ -131,3 +205,55 @@ def _speaking(
 def cut_blocks(samples: np.ndarray, size: int) -> Iterator[np.ndarray]:
     """Return samples in blocks of `size` frames, as they are compared."""
     return (samples[start : start + size] for start in range(0, len(samples), size))
+
+
+def choose_channels(
+    samples: np.ndarray, channels: int | str = "mean", heard: tuple[int, ...] = ()
+) -> np.ndarray:
+    """Select the channels that `audio.channels` requests from (frames, channels), contiguous.
+
+    The result is the mean of those that are `heard`, or one, (frames,), or with 'all' (frames,
+    channels).
+    """
+    if channels == "all":
+        return np.ascontiguousarray(samples)
+    if isinstance(channels, int) or samples.shape[1] == 1:
+        chosen = channels if isinstance(channels, int) else 0
+        return np.ascontiguousarray(samples[:, chosen])
+    if 0 < len(heard) < samples.shape[1]:
+        samples = samples[:, list(heard)]
+    mean: np.ndarray = samples.mean(axis=1)
+    return mean
+
+
+def check_channel(name: object, count: int, channels: int | str) -> None:
+    """Refuse a recording of `count` channels that lacks the selected one.
+
+    Raises:
+        AsdfError: the channel does not exist.
+    """
+    if isinstance(channels, int) and channels >= count:
+        has = "one channel, 0" if count == 1 else f"{count} channels, 0 to {count - 1}"
+        raise AsdfError(
+            f"{name} has {has}, but audio.channels = {channels}. Choose another channel, or take "
+            "it off the list."
+        )
+
+
+def check_count(waveform: np.ndarray, channels: int | None, name: object) -> None:
+    """Refuse a recording (T, channels) with another number of channels than the network takes.
+
+    Raises:
+        AsdfError: the numbers differ.
+    """
+    if channels is not None and waveform.shape[1:] != (channels,):
+        count = waveform.shape[1] if waveform.ndim == 2 else 1
+        raise AsdfError(
+            f"{name} has {count} channel{'s' * (count > 1)}, but the network takes {channels} "
+            "(audio.channels = 'all'). Add channels to it, or take it off the list."
+        )
+
+
+def channels_first(waveform: np.ndarray) -> np.ndarray:
+    """Return (T, channels) as (channels, T), the layout of networks, and (T,) unchanged."""
+    return waveform if waveform.ndim == 1 else np.ascontiguousarray(waveform.T)

@@ -3,16 +3,16 @@
 Invariant: only the named file is read. FFmpeg also supports playlists, which may name any other
 file or address, so it gets an open file, a list of allowed containers, and no protocol.
 
-A sound track that is too long for memory is read like a sound file (`LongTrack`): the samples are
-those that `decode` would have returned, but memory holds only the requested part and a frame of the
-codec, even if a small file decodes to many hours.
+A decoded track is read like a sound file (`DecodedTrack`). One that is too long for memory is
+decoded again: the samples are those that `decode` would have returned, but memory holds only the
+requested part and a frame of the codec, even if a small file decodes to many hours.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -20,18 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio.channels import compare_samples
-from asdf.audio.ends import missing_end
-from asdf.audio.recording_sources import (
-    AnySource,
-    FileBytes,
-    Relation,
-    is_silent,
-    limits_of,
-    open_file,
-    recall,
-    remember,
-)
+from asdf.audio.channels import Relation, compare_samples, is_silent, recall, remember
+from asdf.audio.recording_sources import AnySource, FileBytes, limits_of, missing_end, open_file
 from asdf.errors import AsdfError
 
 CONTAINERS = (
@@ -60,6 +50,8 @@ _PADDING_S = 0.25
 
 # Full scale of integer samples, and the value that means zero.
 _SCALES = {"u1": (128.0, 128), "i2": (2.0**15, 0), "i4": (2.0**31, 0), "i8": (2.0**63, 0)}
+
+_SKIPPED_AT_ONCE = 2**16
 
 # Position of the sum in a FLAC file that begins with its magic bytes.
 _FLAC_MD5 = slice(26, 42)
@@ -203,7 +195,7 @@ def _compare_tracks(one: Decoded, other: Decoded) -> str:
     return f"{names} are not the same sound" if why else ""
 
 
-def decode_blocks(path: AnySource, track: int) -> Iterator[np.ndarray]:
+def decode_blocks(path: AnySource, track: int) -> Generator[np.ndarray]:
     """Yield the decoded samples as blocks of (frames, channels) float32, on demand.
 
     Raises:
@@ -251,7 +243,7 @@ def count_samples(path: AnySource, rate: int) -> int | None:
 @contextmanager
 def _opened(
     path: AnySource, containers: str, track: int | None = None
-) -> Iterator[tuple[Any, Any]]:
+) -> Generator[tuple[Any, Any]]:
     """Open a file's container and a sound track for the block; errors become `NotDecoded`."""
     # On demand, since most recordings need no FFmpeg, whose libraries take a moment to load.
     import av
@@ -311,7 +303,7 @@ def _read_frame(frame: Any, channels: int) -> np.ndarray:
     return array.T if frame.format.is_planar else array.reshape(-1, channels)
 
 
-class LongTrack:
+class DecodedTrack:
     """The part of `soundfile.SoundFile`'s interface that readers use, for reading forwards.
 
     Attributes:
@@ -323,16 +315,17 @@ class LongTrack:
     extra_info = ""
 
     def __init__(self, source: AnySource, decoded: Decoded) -> None:
-        """Read the track, which was decoded before to count its frames."""
+        """Read a decoded track from memory, or decode it again if it was only counted."""
         self.frames = decoded.frames
         self.samplerate = decoded.rate
         self.channels = decoded.samples.shape[1]
         self._source = source
-        self._blocks: Iterator[np.ndarray] = decode_blocks(source, decoded.track)
+        held = (as_float(samples) for samples in [decoded.samples])
+        self._blocks = decode_blocks(source, decoded.track) if decoded.dropped else held
         self._block = np.zeros((0, self.channels), np.float32)
         self._position = 0
 
-    def __enter__(self) -> LongTrack:
+    def __enter__(self) -> DecodedTrack:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -340,46 +333,29 @@ class LongTrack:
 
     def close(self) -> None:
         """Close the file being decoded."""
-        close: Any = getattr(self._blocks, "close", None)
-        if close is not None:
-            close()
+        self._blocks.close()
 
-    def seek(self, frame: int) -> int:
-        """Move to a later frame; frames before it are decoded and dropped."""
-        while self._position < frame:
-            if not len(self._block) and not self._decode_more():
-                break
-            skipped = min(len(self._block), frame - self._position)
-            self._block = self._block[skipped:]
-            self._position += skipped
-        return self._position
+    def seek(self, frame: int) -> None:
+        """Move to a later frame."""
+        skip(self, frame - self._position)
 
-    def read(
-        self,
-        frames: int = -1,
-        dtype: str = "float32",
-        always_2d: bool = True,
-        out: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Read up to `frames`, or as many as `out` has: (frames, channels) float32.
+    def read(self, frames: int = -1, dtype: str = "float32", always_2d: bool = True) -> np.ndarray:
+        """Read up to `frames`: (frames, channels) float32.
 
         Raises:
             AsdfError: the file has changed meanwhile and cannot be decoded.
         """
         remaining = self.frames - self._position
-        if out is None:
-            count = remaining if frames < 0 else min(frames, remaining)
-            out = np.empty((count, self.channels), np.float32)
+        count = remaining if frames < 0 else min(frames, remaining)
+        samples = np.empty((count, self.channels), np.float32)
         done = 0
-        while done < len(out):
-            if not len(self._block) and not self._decode_more():
-                break
-            part = self._block[: len(out) - done]
-            out[done : done + len(part)] = part
+        while done < count and (len(self._block) or self._decode_more()):
+            part = self._block[: count - done]
+            samples[done : done + len(part)] = part
             self._block = self._block[len(part) :]
             done += len(part)
         self._position += done
-        return out[:done]
+        return samples[:done]
 
     def _decode_more(self) -> bool:
         """Decode the next block; False at the end."""
@@ -394,3 +370,12 @@ class LongTrack:
             return False
         self._block = block
         return True
+
+
+def skip(file: Any, frames: int) -> None:
+    """Decode frames of an open recording that cannot seek exactly, and drop them."""
+    while frames > 0:
+        passed = len(file.read(min(frames, _SKIPPED_AT_ONCE), dtype="float32", always_2d=True))
+        if not passed:
+            return
+        frames -= passed

@@ -7,24 +7,27 @@ A path may lead into another place than a folder (`asdf.places`); content in mem
 With `audio.channels = 'all'`, a waveform is (samples, channels), time first, and is cut, measured
 and joined like a single channel.
 
-A recording in chunks or blocks, resampled without holding it whole in memory.
-
-Invariant: the samples do not depend on the division into chunks: a block of output is computed from
-the same span of input, whenever that arrives. The concatenated blocks equal `read_audio` of the
-whole recording (up to rounding if it is resampled). Each part of a file is decoded once, even in
-formats without seeking.
+The concatenated blocks of `read_blocks` equal `read_audio` of the whole recording (up to rounding
+if it is resampled). Each part of a file is decoded once, even in formats without seeking.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import soundfile
 
-from asdf.audio.channels import BLOCK_S, compare, cut_blocks
-from asdf.audio.pyav import LongTrack, decode_flac
+from asdf.audio.channels import (
+    BLOCK_S,
+    check_channel,
+    choose_channels,
+    compare,
+    cut_blocks,
+    recall,
+    remember,
+)
+from asdf.audio.pyav import DecodedTrack, decode_flac
 from asdf.audio.recording_files import (
     INEXACT_SEEK,
     OpenRecording,
@@ -32,35 +35,21 @@ from asdf.audio.recording_files import (
     cut_off,
     open_recording,
 )
-from asdf.audio.recording_sources import AnySource, limits_of, open_source, recall, remember
-from asdf.audio.sample_rates import resample, resampled_length, resampled_position, source_span
+from asdf.audio.recording_sources import AnySource, limits_of, open_source
+from asdf.audio.sample_rates import (
+    StreamResampler,
+    resample,
+    resampled_length,
+    resampled_position,
+    source_span,
+)
 from asdf.errors import AsdfError
-from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import USUAL_AUDIO, Audio
-
-__all__ = ["audio_length", "choose_channels", "decoded_length", "find_fault", "read_audio"]
-
-# Memory is allocated for this many numbers, 64 MB, at a time, since a header may promise more
-# samples than there are.
-_NUMBERS_AT_ONCE = 2**24
 
 # Full scale of floats is 1, with headroom for what was mixed or decoded without clipping. Larger
 # samples are on another scale, on which a network gives any score.
 _LARGEST = 8.0
-
-
-@dataclass(frozen=True)
-class _Span:
-    """Frames `first <= i < first + len(samples)` of a file, as far as they can be decoded.
-
-    Attributes:
-        samples: Samples, (frames, channels) float32.
-        problem: Reason why some requested frames are missing; '' if none are.
-    """
-
-    first: int
-    samples: np.ndarray
-    problem: str = ""
+_FRAMES_AT_ONCE = 2**22
 
 
 def read_audio(
@@ -129,25 +118,6 @@ def decoded_length(path: AnySource, audio: Audio = USUAL_AUDIO) -> int:
         return resampled_length(file.frames, file.samplerate, audio.sample_rate)
 
 
-def choose_channels(
-    samples: np.ndarray, channels: int | str = "mean", heard: tuple[int, ...] = ()
-) -> np.ndarray:
-    """Select the channels that `audio.channels` requests from (frames, channels), contiguous.
-
-    The result is the mean of those that are `heard`, or one, (frames,), or with 'all' (frames,
-    channels).
-    """
-    if channels == "all":
-        return np.ascontiguousarray(samples)
-    if isinstance(channels, int) or samples.shape[1] == 1:
-        chosen = channels if isinstance(channels, int) else 0
-        return np.ascontiguousarray(samples[:, chosen])
-    if 0 < len(heard) < samples.shape[1]:
-        samples = samples[:, list(heard)]
-    mean: np.ndarray = samples.mean(axis=1)
-    return mean
-
-
 def heard_channels(
     path: AnySource, file: OpenRecording, whole: np.ndarray | None = None
 ) -> tuple[int, ...]:
@@ -184,50 +154,14 @@ def _read_blocks(path: AnySource, size: int) -> Iterator[np.ndarray]:
                 yield block
 
 
-def check_channel(name: object, count: int, channels: int | str) -> None:
-    """Refuse a recording of `count` channels that lacks the selected one.
-
-    Raises:
-        AsdfError: the channel does not exist.
-    """
-    if isinstance(channels, int) and channels >= count:
-        has = "one channel, 0" if count == 1 else f"{count} channels, 0 to {count - 1}"
-        raise AsdfError(
-            f"{name} has {has}, but audio.channels = {channels}. Choose another channel, or take "
-            "it off the list."
-        )
-
-
-def check_count(waveform: np.ndarray, channels: int | None, name: object) -> None:
-    """Refuse a recording (T, channels) with another number of channels than the network takes.
-
-    Raises:
-        AsdfError: the numbers differ.
-    """
-    if channels is not None and waveform.shape[1:] != (channels,):
-        count = waveform.shape[1] if waveform.ndim == 2 else 1
-        raise AsdfError(
-            f"{name} has {count} channel{'s' * (count > 1)}, but the network takes {channels} "
-            "(audio.channels = 'all'). Add channels to it, or take it off the list."
-        )
-
-
-def channels_first(waveform: np.ndarray) -> np.ndarray:
-    """Return (T, channels) as (channels, T), the layout of networks, and (T,) unchanged."""
-    return waveform if waveform.ndim == 1 else np.ascontiguousarray(waveform.T)
-
-
 def _decode(
     file: OpenRecording, path: AnySource, first: int, last: int, channels: int | str
 ) -> np.ndarray:
     """Return frames `first <= i < last` of the selected channels, float32."""
     check_channel(path, file.channels, channels)
-    span = _decode_span(file, path, first, last)
-    if span.problem:
-        raise AsdfError(f"{path} {cut_off(span.problem)}")
-    start = first - span.first
-    stop = last - span.first
-    samples = span.samples[start:stop]
+    samples, problem = _decode_frames(file, path, first, last)
+    if problem:
+        raise AsdfError(f"{path} {cut_off(problem)}")
     # Integers are always finite, and on their scale.
     fault = "" if file.subtype.startswith("PCM_") else find_fault(samples)
     if fault:
@@ -263,121 +197,60 @@ def find_fault(samples: np.ndarray) -> str:
     )
 
 
-def _decode_span(file: OpenRecording, path: AnySource, first: int, last: int) -> _Span:
-    """Decode a span with frames `first <= i < last`, with a second method if the first fails."""
+def _decode_frames(
+    file: OpenRecording, path: AnySource, first: int, last: int
+) -> tuple[np.ndarray, str]:
+    """Return frames `first <= i < last`, (frames, channels), and why some are missing; '' if none.
+
+    A second method is tried if the first fails.
+    """
     if isinstance(file, RecordingPart):
-        span = _decode_span(file.whole, path, file.first + first, file.first + last)
-        return _Span(span.first - file.first, file.chosen(span.samples), span.problem)
+        samples, problem = _decode_frames(file.whole, path, file.first + first, file.first + last)
+        return file.chosen(samples), problem
     begin = 0 if file.subtype in INEXACT_SEEK else first
-    span = _read_span(file, begin, last)
-    if span.problem and begin > 0 and not isinstance(file, LongTrack):
+    samples, problem = _read_frames(file, begin, last)
+    if problem and begin > 0 and not isinstance(file, DecodedTrack):
         # Some versions of libFLAC cannot seek to some samples, and no handle is usable after an
         # error.
+        begin = 0
         with soundfile.SoundFile(open_source(path)) as reopened:
-            span = _read_span(reopened, 0, last)
-    if span.problem and file.format == "FLAC":
+            samples, problem = _read_frames(reopened, 0, last)
+    if problem and file.format == "FLAC":
         limits_of(path).check_memory(path, file.frames, file.channels, file.samplerate)
         decoded = decode_flac(path, file.frames)
         if decoded is not None:
-            span = _Span(0, decoded)
-    return span
+            samples, problem, begin = decoded, "", 0
+    return samples[first - begin : last - begin], problem
 
 
-def _read_span(file: soundfile.SoundFile, begin: int, end: int) -> _Span:
-    """Read frames `begin <= i < end` of a newly opened file, as far as they can be decoded."""
-    channels = file.channels
-    numbers = (end - begin) * channels
-    numbers_at_once = _NUMBERS_AT_ONCE // channels * channels
-    memory = np.empty(min(numbers, numbers_at_once), np.float32)
-    decoded = 0
-    requested = 0
+def _read_frames(
+    file: soundfile.SoundFile | DecodedTrack, begin: int, end: int
+) -> tuple[np.ndarray, str]:
+    """Read frames `begin <= i < end` of a newly opened file; as `_decode_frames`."""
+    promised = f"{file.frames} samples are promised by the header"
+    blocks = [np.zeros((0, file.channels), np.float32)]
+    done = begin
     problem = ""
     try:
         # The file is at its start, and seeking there would decode part of it again.
         if begin:
             file.seek(begin)
-        while decoded == requested < end - begin:
-            if requested:
-                more = min(numbers, len(memory) + numbers_at_once)
-                memory.resize(more, refcheck=False)
-            part = memory[requested * channels : numbers].reshape(-1, channels)
-            decoded += len(file.read(out=part))
-            requested += len(part)
-            # `memory` may move when it is resized.
-            del part
+        # In blocks, since a header may promise more samples than there are.
+        while done < end:
+            count = min(end - done, _FRAMES_AT_ONCE)
+            block = file.read(count, dtype="float32", always_2d=True)
+            blocks.append(block)
+            done += len(block)
+            if len(block) < count:
+                break
     except soundfile.LibsndfileError as error:
-        reason = error.error_string.strip(" .")
-        problem = f"{reason}; {file.frames} samples are promised by the header"
+        problem = f"{error.error_string.strip(' .')}; {promised}"
     except MemoryError:
-        problem = f"{end - begin} samples are promised by the header, more than there is memory for"
-    if not problem and decoded < end - begin:
-        problem = f"{file.frames} samples are promised by the header, {begin + decoded} decode"
-    samples = memory[: decoded * channels]
-    return _Span(begin, samples.reshape(-1, channels), problem)
-
-
-# Chunks are joined when there are this many, since a chunk may be a single sample.
-_MAX_CHUNKS = 256
-
-
-class StreamResampler:
-    """Takes samples at one rate, and returns blocks at another as soon as they are determined.
-
-    It keeps the samples that the next block depends on.
-
-    Args:
-        rate, to: Sampling rates of input and output, in Hz.
-
-    Attributes:
-        frames: Number of input samples so far.
-        done: Number of output samples so far.
-    """
-
-    def __init__(self, rate: int, to: int = SAMPLE_RATE) -> None:
-        self.frames = 0
-        self.done = 0
-        self._rate = rate
-        self._to = to
-        self._chunks: list[np.ndarray] = []
-        # The frame at which the first chunk begins.
-        self._first = 0
-
-    def add(self, samples: np.ndarray) -> None:
-        """Add the next samples, (T,) or (T, channels) float32."""
-        self._chunks.append(samples)
-        self.frames += len(samples)
-        if len(self._chunks) > _MAX_CHUNKS:
-            self._join()
-
-    def read(self, count: int) -> np.ndarray | None:
-        """Return the next `count` samples; None if they are not all determined yet."""
-        _, last = source_span(self.done, self.done + count, self._rate, self._to)
-        return None if last > self.frames else self.read_known(count)
-
-    def read_rest(self) -> np.ndarray:
-        """Return the remaining samples at the end of the recording: (T,)."""
-        count = resampled_length(self.frames, self._rate, self._to) - self.done
-        return self.read_known(count) if count else self._join()[:0]
-
-    def read_known(self, count: int) -> np.ndarray:
-        """Return the next `count` samples, as if the input ended here: (T,)."""
-        first, last = source_span(self.done, self.done + count, self._rate, self._to)
-        joined = self._join()
-        span = joined[first - self._first : last - self._first]
-        start = self.done - resampled_position(first, self._rate, self._to)
-        self.done += count
-        # The next block needs the input from here on.
-        next_first, _ = source_span(self.done, self.done + 1, self._rate, self._to)
-        # A copy, since a view would keep everything in memory.
-        self._chunks = [joined[next_first - self._first :].copy()]
-        self._first = next_first
-        return resample(span, self._rate, self._to)[start : start + count]
-
-    def _join(self) -> np.ndarray:
-        nothing = np.zeros((0, *self._chunks[0].shape[1:]) if self._chunks else 0, np.float32)
-        joined = np.concatenate([nothing, *self._chunks])
-        self._chunks = [joined]
-        return joined
+        problem = f"{promised}, more than there is memory for"
+    if not problem and done < end:
+        problem = f"{promised}, {done} decode"
+    # Most recordings are a single block, which is not copied.
+    return blocks[-1] if len(blocks) < 3 else np.concatenate(blocks), problem
 
 
 def read_blocks(path: AnySource, samples: int, audio: Audio = USUAL_AUDIO) -> Iterator[np.ndarray]:

@@ -18,17 +18,20 @@ import numpy as np
 import soundfile
 
 from asdf.audio import pyav
-from asdf.audio.ends import PLACEHOLDER_BYTES, end_of_samples, missing_end, sound_after
-from asdf.audio.pyav import LongTrack
+from asdf.audio.pyav import DecodedTrack, skip
 from asdf.audio.recording_sources import (
+    PLACEHOLDER_BYTES,
     AnySource,
     FileBytes,
     Source,
+    end_of_samples,
     limits_of,
+    missing_end,
     open_file,
     open_source,
     path_of,
     size_of,
+    sound_after,
 )
 from asdf.errors import AsdfError
 from asdf.places import Part, find_container, near_name, not_ordinary, split_part
@@ -54,8 +57,8 @@ _MP3_STATES = (b"Xing", b"Info", b"VBRI")
 # Maximum size of samples decoded by PyAV in memory, 6 minutes of stereo at 44.1 kHz; longer ones
 # are decoded again while they are read.
 _MAX_HELD = 2**27
-# Copies of samples in memory: blocks, joined, as float32, as a file, and read from it.
-_COPIES = 5
+# Copies of samples in memory: blocks, joined, as float32, and those that are read.
+_COPIES = 4
 
 _ESTIMATED = "it estimates the length of an MP3 that states none"
 _UNSTATED = "its header, likely written to a pipe, states no samples"
@@ -75,7 +78,6 @@ INEXACT_SEEK = {"VORBIS", "OPUS", "MPEG_LAYER_I", "MPEG_LAYER_II", "MPEG_LAYER_I
 
 # A part cut by times at another sampling rate may end a frame or two late.
 _LATE_S = 0.01
-_SKIPPED_AT_ONCE = 2**20
 
 
 class RecordingPart:
@@ -88,7 +90,7 @@ class RecordingPart:
     """
 
     def __init__(
-        self, whole: soundfile.SoundFile | LongTrack, part: Part, source: AnySource
+        self, whole: soundfile.SoundFile | DecodedTrack, part: Part, source: AnySource
     ) -> None:
         """Store an open recording, which is closed with its part.
 
@@ -137,40 +139,19 @@ class RecordingPart:
             return samples
         return samples[:, self.channel : self.channel + 1]
 
-    def read(
-        self,
-        frames: int = -1,
-        dtype: str = "float32",
-        always_2d: bool = True,
-        out: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Read up to `frames`, or as many as `out` has: (frames, channels)."""
+    def read(self, frames: int = -1, dtype: str = "float32", always_2d: bool = True) -> np.ndarray:
+        """Read up to `frames`: (frames, channels)."""
         if self._position is None:
-            self._go_to_start()
             self._position = 0
+            if self.whole.subtype in INEXACT_SEEK:
+                skip(self.whole, self.first)
+            else:
+                self.whole.seek(self.first)
         remaining = self.frames - self._position
-        wanted = remaining if frames < 0 else frames
-        if out is not None:
-            wanted = len(out)
-        count = min(wanted, remaining)
+        count = remaining if frames < 0 else min(frames, remaining)
         samples = self.chosen(self.whole.read(count, dtype=dtype, always_2d=True))
         self._position += len(samples)
-        if out is None:
-            return samples
-        out[: len(samples)] = samples
-        return out[: len(samples)]
-
-    def _go_to_start(self) -> None:
-        if self.whole.subtype not in INEXACT_SEEK:
-            self.whole.seek(self.first)
-            return
-        skipped = 0
-        while skipped < self.first:
-            count = min(self.first - skipped, _SKIPPED_AT_ONCE)
-            passed = self.whole.read(count, dtype="float32", always_2d=True)
-            if not len(passed):
-                break
-            skipped += len(passed)
+        return samples
 
 
 class _StreamedFlac(soundfile.SoundFile):  # type: ignore[misc]
@@ -181,11 +162,10 @@ class _StreamedFlac(soundfile.SoundFile):  # type: ignore[misc]
     def __init__(self, source: AnySource) -> None:
         """Open it; raises an AsdfError if it is damaged or cut off."""
         with soundfile.SoundFile(open_source(source)) as file:
-            block = np.empty((2**12, file.channels), np.float32)
             # soundfile would seek after each read.
             file.seekable = lambda: False
             try:
-                while count := len(file.read(out=block)):
+                while count := len(file.read(2**12, dtype="float32", always_2d=True)):
                     self.frames += count
                     limits_of(source).check_seconds(source, self.frames / file.samplerate)
             except soundfile.LibsndfileError:
@@ -194,7 +174,7 @@ class _StreamedFlac(soundfile.SoundFile):  # type: ignore[misc]
         super().__init__(open_source(source))
 
 
-OpenRecording: TypeAlias = soundfile.SoundFile | LongTrack | RecordingPart
+OpenRecording: TypeAlias = soundfile.SoundFile | DecodedTrack | RecordingPart
 """An open recording, or an open part of one."""
 
 _last_opened: AnySource | None = None
@@ -227,7 +207,7 @@ def open_recording(path: AnySource, *, is_measured: bool = False) -> OpenRecordi
 
 def _open_whole(
     path: AnySource, is_measured: bool, track: int | None
-) -> soundfile.SoundFile | LongTrack:
+) -> soundfile.SoundFile | DecodedTrack:
     misread = problem = ""
     try:
         # By descriptor, since a name may not be text, which libsndfile's binding requires.
@@ -305,10 +285,8 @@ def _states_length(content: FileBytes) -> bool:
     return any(mark in first for mark in _MP3_STATES)
 
 
-def _open_with_pyav(
-    path: AnySource, reason: str, track: int | None
-) -> soundfile.SoundFile | LongTrack:
-    """Decode a file with PyAV, and open the samples as if libsndfile had opened the file.
+def _open_with_pyav(path: AnySource, reason: str, track: int | None) -> DecodedTrack:
+    """Decode a file with PyAV.
 
     Args:
         reason: Reason why libsndfile did not.
@@ -339,19 +317,10 @@ def _open_with_pyav(
             unheard = sound_after(FileBytes(opened))
         if unheard:
             raise AsdfError(f"{path} {_heard_in_part(unheard)}")
-    if decoded.dropped:
-        return LongTrack(path, decoded)
-    # As a file in memory, so that readers handle a single kind of recording. Writing and reading it
-    # takes a tenth of the decoding time, and preserves float32 exactly.
-    content = io.BytesIO()
-    soundfile.write(
-        content, pyav.as_float(decoded.samples), decoded.rate, format="W64", subtype="FLOAT"
-    )
-    content.seek(0)
-    return soundfile.SoundFile(content)
+    return DecodedTrack(path, decoded)
 
 
-def _find_problem(file: soundfile.SoundFile | LongTrack) -> str:
+def _find_problem(file: soundfile.SoundFile | DecodedTrack) -> str:
     """Return the problem shown by a file's header, as a message; '' for none."""
     if file.frames == 0:
         return (

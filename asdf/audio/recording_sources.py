@@ -4,16 +4,25 @@ Invariant: content in memory is read like a file with this content, by the same 
 a temporary file. Reading bytes while a decoder has the recording open (`FileBytes`) does not move
 its position, and needs no second handle, which on a file server would cost another request per
 recording.
+
+Also what libsndfile and FFmpeg do not say of the end of a file: sound after it, or a missing part.
+
+Invariant: metadata, tags and zeros may follow the stated samples of a file, but no sound, which
+other programs may play; and a file with fewer bytes than it states is no shorter recording. FFmpeg
+counts the samples of FLAC, MP3 and Ogg (`asdf.audio.pyav.count_samples`).
+
+Sources: Microsoft's and IBM's "Multimedia Programming Interface" (RIFF), EBU Tech 3306 (RF64),
+Apple's "Audio Interchange File Format" and "Core Audio Format", the W64 description of Sonic
+Foundry; ISO/IEC 14496-12 (MP4); RFC 8794, section 4 (EBML); RFC 3533, section 6 (Ogg).
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal, NamedTuple
-
-import numpy as np
+from typing import BinaryIO, Literal, NamedTuple
 
 from asdf import places
 from asdf.errors import AsdfError
@@ -23,8 +32,6 @@ from asdf.text import AnyPath
 
 _BYTES = 4
 _MB = 1_000_000
-# Recordings that are remembered, at some 300 bytes each.
-_MOST = 2**16
 
 
 @dataclass(frozen=True)
@@ -159,71 +166,161 @@ class FileBytes:
         return content
 
 
-SILENCE_DB = -80.0
-"""Samples that stay within this level of full scale are silence: 16 bits and their dither leave
-about -85 dB."""
+# Sizes of at least this are placeholders of programs that wrote to a pipe, as is 0.
+PLACEHOLDER_BYTES = 0x7FFFF000
 
-SILENCE = 10 ** (SILENCE_DB / 20)
-"""The same level as a part of full scale."""
-
-Kind = Literal["channel", "track"]
-
-
-def is_silent(samples: np.ndarray) -> bool:
-    """Return whether (frames,) or (frames, channels) are digital silence, in each channel.
-
-    A constant offset of the converter is silence too.
-    """
-    swing = samples.max(axis=0).astype(np.float64) - samples.min(axis=0)
-    return bool(np.all(swing / 2 < SILENCE))
+# Maximum number of bytes after the samples that are neither a chunk nor zeros: tags, truncated
+# chunks, a recorder's buffer; at most 32 ms of 16-bit sound at 16 kHz, which hardly change a score.
+_MAX_UNKNOWN = 1024
+_BLOCK = 2**16
+_LAST = 2**20
+_STARTS = (b"RIFF", b"RF64", b"FORM", b"caff", b".snd", b"riff\x2e\x91\xcf\x11")
+_EBML = b"\x1a\x45\xdf\xa3"
+_OGG_PAGE = re.compile(rb"OggS\0[\0-\7]")
+# The magic bytes of a stream, and the header of its first block.
+_FLAC_START = re.compile(rb"fLaC[\0\x80]\0\0\x22")
 
 
-class Relation(NamedTuple):
-    """How the channels, or the tracks, of a recording relate.
+class _Layout(NamedTuple):
+    """The layout of a format's chunks: sizes in bytes, and the name of the chunk of samples.
 
     Attributes:
-        heard: Channels from 0, or tracks from 1, that are not silent; all if all are.
-        why: Description of how these differ; '' if they agree.
+        first: Offset of the first chunk.
+        step: Alignment of chunks.
+        counts_header: Whether the size of a chunk includes its name and size.
     """
 
-    heard: tuple[int, ...]
-    why: str = ""
+    first: int
+    name: int
+    size: int
+    order: Literal["little", "big"]
+    samples: bytes
+    step: int
+    counts_header: bool = False
 
 
-_known: dict[object, Relation] = {}
+_LAYOUTS = {
+    b"RIFF": _Layout(12, 4, 4, "little", b"data", 2),
+    b"RF64": _Layout(12, 4, 4, "little", b"data", 2),
+    b"FORM": _Layout(12, 4, 4, "big", b"SSND", 2),
+    b"caff": _Layout(8, 4, 8, "big", b"data", 1),
+    b"riff": _Layout(40, 16, 8, "little", b"data", 8, counts_header=True),
+}
 
 
-def recall(path: AnySource, kind: Kind) -> Relation | None:
-    """Return how the channels or tracks of a recording relate; None if it has one, or is unread."""
-    # Most lists have no recording with several, and need no look at its file.
-    if not _known and path_of(path) is not None:
-        return None
-    known, key = _find_entry(path, kind)
-    found: Relation | None = known.get(key)
-    return found
+def sound_after(content: FileBytes) -> str:
+    """Describe the sound in a file after its stated samples; '' if there is none."""
+    if content.read(0, 4) == b"fLaC":
+        return _second_flac(content)
+    position = end_of_samples(content)
+    if position is None:
+        return ""
+    layout = _LAYOUTS.get(content.read(0, 4))
+    while layout is not None and position < content.size:
+        # Programs may omit the padding byte after a chunk, or include it in the size.
+        starts = (-(-position // layout.step) * layout.step, position)
+        stops = (_end_of_chunk(content, layout, start) for start in starts)
+        start, stop = next((pair for pair in zip(starts, stops, strict=True) if pair[1]), (0, 0))
+        if not stop:
+            break
+        if content.read(start, layout.name).startswith(layout.samples):
+            return f"other samples follow at byte {position:,}"
+        position = stop
+    while block := content.read(position, _BLOCK):
+        rest = block.lstrip(b"\0")
+        position += len(block) - len(rest)
+        if rest.startswith(_STARTS):
+            return f"another recording begins at byte {position:,}"
+        if rest and content.size - position > _MAX_UNKNOWN:
+            return f"{content.size - position:,} bytes follow the samples that its header states"
+        if rest:
+            break
+    return ""
 
 
-def remember(path: AnySource, kind: Kind, found: Relation) -> Relation:
-    """Note how the channels or tracks of a recording relate, and return it."""
-    known, key = _find_entry(path, kind)
-    if len(_known) >= _MOST:
-        _known.clear()
-    known[key] = found
-    return found
+def _second_flac(content: FileBytes) -> str:
+    # The mark may cross the end of a block.
+    for position in range(4, content.size, _LAST - 8):
+        if _FLAC_START.search(content.read(position, _LAST)):
+            return "another stream follows the first"
+    return ""
 
 
-def difference_of(path: AnySource) -> tuple[Kind, Relation] | None:
-    """Return the tracks, or channels, that differ in a recording that was read; None if none do."""
-    kinds: tuple[Kind, Kind] = ("track", "channel")
-    for kind in kinds:
-        found = recall(path, kind)
-        if found is not None and found.why:
-            return kind, found
+def end_of_samples(content: FileBytes) -> int | None:
+    """Return the end of the stated samples; None if that is the end of the file, or unknown."""
+    head = content.read(0, 12)
+    if head.startswith(b".snd"):
+        start, size = (int.from_bytes(head[at : at + 4], "big") for at in (4, 8))
+        return start + size if size < PLACEHOLDER_BYTES else None
+    layout = _LAYOUTS.get(head[:4])
+    position, large = (0 if layout is None else layout.first), 0
+    while layout is not None and position + layout.name + layout.size <= content.size:
+        header = content.read(position, layout.name + layout.size)
+        body = position + len(header)
+        size = int.from_bytes(header[layout.name :], layout.order)
+        size -= len(header) * layout.counts_header
+        if header.startswith(b"ds64"):
+            # The real size of the samples, whose chunk states a placeholder.
+            large = int.from_bytes(content.read(body + 8, 8), "little")
+        if header.startswith(layout.samples):
+            is_open = layout.size == 4 and size >= PLACEHOLDER_BYTES
+            size = large if is_open else size
+            return body + size if 0 < size < content.size or not is_open else None
+        position = -(-(body + max(0, size)) // layout.step) * layout.step
     return None
 
 
-def _find_entry(path: AnySource, kind: Kind) -> tuple[dict[Any, Any], object]:
-    """Return the dictionary that knows a recording, and its key in there."""
-    name = path_of(path)
-    # Content in memory knows its own: its name may be that of other content.
-    return (vars(path), kind) if name is None else (_known, (kind, name, places.file_state(name)))
+def _end_of_chunk(content: FileBytes, layout: _Layout, start: int) -> int:
+    """Return the end of the chunk at an offset; 0 if there is none."""
+    header = content.read(start, layout.name + layout.size)
+    name = header[: layout.name]
+    is_name = layout.name > 4 or all(0x20 <= byte < 0x7F for byte in name)
+    if len(header) < layout.name + layout.size or not is_name or name[:4] in _LAYOUTS:
+        return 0
+    size = int.from_bytes(header[layout.name :], layout.order)
+    stop = start + size + (0 if layout.counts_header else len(header))
+    # Samples that look like a name are followed by a random size.
+    return stop if start < stop <= content.size else 0
+
+
+def missing_end(content: FileBytes) -> str:
+    """Describe what is missing at the end of a RIFF, Matroska or Ogg file; '' if nothing is."""
+    head = content.read(0, 64)
+    promised = 0
+    if head.startswith(b"OggS"):
+        return _missing_pages(content)
+    if head.startswith(b"RIFF"):
+        size = int.from_bytes(head[4:8], "little")
+        promised = size + 8 if size < PLACEHOLDER_BYTES else 0
+    elif head.startswith(_EBML):
+        # Two elements, the header and the segment: an identifier of 4 bytes, and a size, whose
+        # length is the number of leading zeros of its first byte; all ones: unknown.
+        position = 0
+        for _ in range(2):
+            first = content.read(position + 4, 1) or b"\0"
+            length = 9 - first[0].bit_length()
+            largest = 2 ** (7 * length) - 1
+            size = int.from_bytes(content.read(position + 4, length), "big") & largest
+            position += 4 + length + size
+        promised = 0 if size == largest else position
+    # Programs may omit the padding byte at the end.
+    if content.size >= promised - 1 or promised == 8:
+        return ""
+    return f"{promised:,} bytes are promised by the header, {content.size:,} are there"
+
+
+def _missing_pages(content: FileBytes) -> str:
+    # A page has at most 64 kB; tags may follow.
+    tail = content.read(max(0, content.size - _LAST), _LAST)
+    pages = list(_OGG_PAGE.finditer(tail))
+    if not pages:
+        return "none of its pages is complete"
+    page = tail[pages[-1].start() :]
+    sizes = page[27 : 27 + page[26]] if len(page) > 26 else b""
+    end = 27 + len(sizes) + sum(sizes)
+    # Another page begins, possibly cut in its mark; other data was appended.
+    if len(page) <= 26 or len(sizes) < page[26] or end > len(page):
+        return "its last page is incomplete"
+    if page[end:] and b"OggS\0".startswith(page[end : end + 5]):
+        return "its last page is incomplete"
+    return "" if page[5] & 4 else "the page that ends the stream is missing"

@@ -2,7 +2,8 @@
 
 Invariant: the output length, and the span of input that an output sample depends on, are known
 exactly, in integers, before decoding. Lengths from headers therefore equal the lengths read, and a
-part of a recording can be read without the rest.
+part of a recording can be read without the rest. What arrives in chunks gives samples that do not
+depend on the division: a block of output is computed from the same span of input.
 """
 
 from __future__ import annotations
@@ -132,3 +133,67 @@ def _half_width(rate: int, to: int) -> int:
     """Return how many input samples on either side of an output sample its filter covers."""
     stretch = max(1.0, rate / to)
     return math.ceil(_ZERO_CROSSINGS * stretch / _ROLLOFF)
+
+
+# Chunks are joined when there are this many, since a chunk may be a single sample.
+_MAX_CHUNKS = 256
+
+
+class StreamResampler:
+    """Takes samples at one rate, and returns blocks at another as soon as they are determined.
+
+    It keeps the samples that the next block depends on.
+
+    Args:
+        rate, to: Sampling rates of input and output, in Hz.
+
+    Attributes:
+        frames: Number of input samples so far.
+        done: Number of output samples so far.
+    """
+
+    def __init__(self, rate: int, to: int = SAMPLE_RATE) -> None:
+        self.frames = 0
+        self.done = 0
+        self._rate = rate
+        self._to = to
+        self._chunks: list[np.ndarray] = []
+        # The frame at which the first chunk begins.
+        self._first = 0
+
+    def add(self, samples: np.ndarray) -> None:
+        """Add the next samples, (T,) or (T, channels) float32."""
+        self._chunks.append(samples)
+        self.frames += len(samples)
+        if len(self._chunks) > _MAX_CHUNKS:
+            self._join()
+
+    def read(self, count: int) -> np.ndarray | None:
+        """Return the next `count` samples; None if they are not all determined yet."""
+        _, last = source_span(self.done, self.done + count, self._rate, self._to)
+        return None if last > self.frames else self.read_known(count)
+
+    def read_rest(self) -> np.ndarray:
+        """Return the remaining samples at the end of the recording: (T,)."""
+        count = resampled_length(self.frames, self._rate, self._to) - self.done
+        return self.read_known(count) if count else self._join()[:0]
+
+    def read_known(self, count: int) -> np.ndarray:
+        """Return the next `count` samples, as if the input ended here: (T,)."""
+        first, last = source_span(self.done, self.done + count, self._rate, self._to)
+        joined = self._join()
+        span = joined[first - self._first : last - self._first]
+        start = self.done - resampled_position(first, self._rate, self._to)
+        self.done += count
+        # The next block needs the input from here on.
+        next_first, _ = source_span(self.done, self.done + 1, self._rate, self._to)
+        # A copy, since a view would keep everything in memory.
+        self._chunks = [joined[next_first - self._first :].copy()]
+        self._first = next_first
+        return resample(span, self._rate, self._to)[start : start + count]
+
+    def _join(self) -> np.ndarray:
+        nothing = np.zeros((0, *self._chunks[0].shape[1:]) if self._chunks else 0, np.float32)
+        joined = np.concatenate([nothing, *self._chunks])
+        self._chunks = [joined]
+        return joined

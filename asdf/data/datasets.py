@@ -28,8 +28,8 @@ from torch.utils.data import Dataset
 
 from asdf.audio import crop_start, repeat_to
 from asdf.audio.augmentation import Chain, source_samples
+from asdf.audio.channels import channels_first, check_count
 from asdf.audio.rawboost import boost, draw_for_some
-from asdf.audio.reading import channels_first, check_count
 from asdf.audio.speech import read_speech
 from asdf.audio.vocoding import Vocoders
 from asdf.data.batches import Clip, Mixup, mix

@@ -33,7 +33,7 @@ from typing import Literal
 import numpy as np
 
 from asdf.audio import audio_length
-from asdf.audio.recording_sources import difference_of
+from asdf.audio.channels import difference_of
 from asdf.audio.speech import identity, measure_speech, needs_whole_recording
 from asdf.data.threads import threads
 from asdf.distributed.shared_files import SharedFiles

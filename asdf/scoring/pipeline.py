@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from asdf.audio import cut_to_speech
-from asdf.audio.recording_sources import is_silent
+from asdf.audio.channels import is_silent
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import SpeechLength, needs_whole_recording
 from asdf.runs.log import track

@@ -18,9 +18,15 @@ from typing import Any
 import numpy as np
 
 from asdf.audio import read_audio
-from asdf.audio.channels import Comparison, compare_samples
-from asdf.audio.reading import check_channel, choose_channels, find_fault, read_blocks
-from asdf.audio.recording_sources import Limits, Source, difference_of
+from asdf.audio.channels import (
+    Comparison,
+    check_channel,
+    choose_channels,
+    compare_samples,
+    difference_of,
+)
+from asdf.audio.reading import find_fault, read_blocks
+from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import (
     Beginning,

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from asdf.audio import repeat_to
-from asdf.audio.reading import channels_first, check_count
+from asdf.audio.channels import channels_first, check_count
 from asdf.data.batches import REFERENCES
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.gpus import fetch_later, send

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asdf.audio.channels import Comparison
-from asdf.audio.reading import StreamResampler
+from asdf.audio.sample_rates import StreamResampler
 from asdf.errors import UsageError
 from asdf.scoring.columns import UNDECIDED
 from asdf.scoring.parts import PartFinder

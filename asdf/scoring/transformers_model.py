@@ -16,7 +16,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from asdf.audio import cut_to_speech
-from asdf.audio.recording_sources import is_silent
+from asdf.audio.channels import is_silent
 from asdf.audio.speech import repeat_to
 from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_reading import MODEL_TYPE

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from asdf.audio.recording_sources import SILENCE_DB
+from asdf.audio.channels import SILENCE_DB
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration, are_finite

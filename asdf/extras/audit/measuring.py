@@ -276,8 +276,7 @@ def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
     """Return features of the file: its format, and its spectrum at its own sampling rate."""
     with open_recording(path) as file:
         rate = file.samplerate
-        samples = np.zeros((min(file.frames, _NATIVE_S * rate), file.channels), np.float32)
-        file.read(out=samples)
+        samples = file.read(_NATIVE_S * rate, dtype="float32", always_2d=True)
         tags: dict[str, str] = getattr(file, "copy_metadata", dict)()
         values: dict[str, float | str] = {
             "sample_rate": f"{rate} Hz",

@@ -11,9 +11,9 @@ import soundfile
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import decoded_length, read_audio
-from asdf.audio.channels import compare_samples
+from asdf.audio.channels import Relation, compare_samples, difference_of, recall
 from asdf.audio.reading import read_blocks
-from asdf.audio.recording_sources import Relation, Source, difference_of, recall
+from asdf.audio.recording_sources import Source
 from asdf.demo.articulation import draw_speaker
 from asdf.demo.voices import speak
 from asdf.errors import AsdfError

@@ -272,8 +272,8 @@ def test_a_recording_of_any_length_is_read_part_by_part(
     stereo = np.stack([noise(5000), noise(5000, 1)], axis=1)
     paths = [write(tmp_path / f"a.{suffix}", stereo) for suffix in ("wav", "flac")]
     whole = [read_audio(path) for path in paths]
-    for numbers in (1001, 2000, 9999, 10000):
-        monkeypatch.setattr("asdf.audio.reading._NUMBERS_AT_ONCE", numbers)
+    for frames in (999, 1000, 4999, 5000):
+        monkeypatch.setattr("asdf.audio.reading._FRAMES_AT_ONCE", frames)
         for path, expected in zip(paths, whole, strict=True):
             assert_array_equal(read_audio(path), expected)
             assert_array_equal(read_audio(path, 17), expected[17:])

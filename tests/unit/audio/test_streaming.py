@@ -5,7 +5,8 @@ import pytest
 import soundfile
 
 from asdf.audio import read_audio
-from asdf.audio.reading import StreamResampler, read_blocks
+from asdf.audio.reading import read_blocks
+from asdf.audio.sample_rates import StreamResampler
 from asdf.errors import AsdfError
 
 
@@ -82,13 +83,3 @@ def test_numbers_that_are_none_are_an_error(tmp_path):
     soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
     with pytest.raises(AsdfError, match="not finite"):
         list(read_blocks(tmp_path / "a.wav", 16000))
-
-
-@pytest.mark.parametrize("name", ["a.mp3", "a.ogg"])
-def test_a_long_recording_is_read_in_pieces_of_memory_to_the_same_samples(
-    tmp_path, name, monkeypatch
-):
-    soundfile.write(tmp_path / name, noise(60000), 16000)
-    whole = read_audio(tmp_path / name)
-    monkeypatch.setattr("asdf.audio.reading._NUMBERS_AT_ONCE", 7000)
-    np.testing.assert_array_equal(read_audio(tmp_path / name), whole)

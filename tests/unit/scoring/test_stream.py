@@ -11,8 +11,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 import asdf
-from asdf.audio.reading import StreamResampler
-from asdf.audio.sample_rates import resample
+from asdf.audio.sample_rates import StreamResampler, resample
 from asdf.errors import UsageError
 from asdf.scoring.scored import WindowScore
 from asdf.scoring.stream import Stream

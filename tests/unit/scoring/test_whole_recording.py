@@ -12,7 +12,7 @@ import soundfile
 import torch
 
 import asdf
-from asdf.audio import read_audio, reading
+from asdf.audio import read_audio, sample_rates
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.computing import choose_threads
@@ -244,7 +244,7 @@ def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
     monkeypatch.setattr("asdf.scoring.recordings._BLOCK_S", MOST / 16000)
     soundfile.write(tmp_path / "long.wav", sound(40 * MOST), 16000)
     alive, most = [], 0
-    spans = reading.resample
+    spans = sample_rates.resample
 
     def counted(span, rate, to):
         nonlocal most
@@ -253,7 +253,7 @@ def test_a_long_recording_is_not_held_whole(detector, tmp_path, monkeypatch):
         most = max(most, sum(reference() is not None for reference in alive))
         return block
 
-    monkeypatch.setattr(reading, "resample", counted)
+    monkeypatch.setattr(sample_rates, "resample", counted)
     assert detector.score_whole(tmp_path / "long.wav").windows == 40
     assert len(alive) == 40
     assert most <= 4
