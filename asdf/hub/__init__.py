@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         shipped_known,
     )
     from asdf.hub.repositories import (
-        Contents,
         Dataset,
         Pushed,
         download_folder,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         download_network,
         look_up,
         name_of,
+        network_files,
         parse_dataset,
         push_folder,
     )

@@ -35,8 +35,9 @@ CONFIG = "config.json"
 PREPROCESSOR = "preprocessor_config.json"
 TRAINING_CONFIG = "config.yaml"
 WEIGHTS = "model.safetensors"
+_INDEX = ".index.json"
 # Named as in transformers; the first existing file is read.
-_OF_FOLDER = (WEIGHTS, "pytorch_model.bin")
+_OF_FOLDER = (WEIGHTS, WEIGHTS + _INDEX, "pytorch_model.bin", f"pytorch_model.bin{_INDEX}")
 # Without documents such as LICENSE: ASDF reads no other files.
 _READ = (*SUFFIXES, ".json", ".yaml", ".md")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -200,18 +201,31 @@ def download_network(name: HubName) -> Path:
         AsdfError: it cannot be downloaded, or has no weights, or several files of weights.
     """
     contents = look_up(name)
-    files = contents.sizes
     with explained(name):
-        of_folder = _folder_weights(files)
-        if of_folder:
+        files = network_files(contents)
+        folder = contents.download(files)
+    return folder if CONFIG in files else folder / files[0]
+
+
+def network_files(contents: Contents) -> list[str]:
+    """Return the files of a repository's network: with its config.json, or a single one first.
+
+    Raises:
+        AsdfError: there are no weights, or several files of weights.
+    """
+    files = contents.sizes
+    for weights in _OF_FOLDER if CONFIG in files else ():
+        if weights in files:
+            stem, _, suffix = weights.removesuffix(_INDEX).rpartition(".")
+            parts = [f"{stem}-*-of-*.{suffix}"] if weights.endswith(_INDEX) else []
             # In transformers folders it describes how recordings are prepared for the network.
-            return contents.download(_choose(files, [CONFIG, PREPROCESSOR, *of_folder]))
-        if not any(file.endswith(SUFFIXES) for file in files):
-            _raise_unreachable(contents)
-        weights = _weights_among(name, files)
-        # In DeepFense's repositories it describes how recordings are prepared for the network.
-        beside = str(PurePosixPath(weights).with_name(TRAINING_CONFIG))
-        return contents.download(_choose(files, [weights, beside])) / weights
+            return _choose(files, [CONFIG, PREPROCESSOR, weights, *parts])
+    if not any(file.endswith(SUFFIXES) for file in files):
+        _raise_unreachable(contents)
+    weights = _weights_among(contents.name, files)
+    # In DeepFense's repositories it describes how recordings are prepared for the network.
+    beside = str(PurePosixPath(weights).with_name(TRAINING_CONFIG))
+    return [weights, beside] if beside in files else [weights]
 
 
 def name_of(path: Path) -> HubName | None:
@@ -239,28 +253,7 @@ def _choose(files: Iterable[str], patterns: Sequence[str]) -> list[str]:
     for name in files:
         if name.endswith(_READ) and any(fnmatchcase(name, pattern) for pattern in patterns):
             chosen.append(name)
-    # Pickled weights next to the same weights as safetensors would only double the download.
-    folders = {PurePosixPath(name).parent for name in chosen if name.endswith(".safetensors")}
-    return [
-        name
-        for name in chosen
-        if not (name.endswith(".bin") and PurePosixPath(name).parent in folders)
-    ]
-
-
-def _folder_weights(files: Iterable[str]) -> list[str]:
-    """Return the files of weights that belong to a repository's config.json; [] without it."""
-    if CONFIG not in files:
-        return []
-    for name in _OF_FOLDER:
-        if name in files:
-            return [name]
-    for name in _OF_FOLDER:
-        # Split into parts, listed in an index.
-        if f"{name}.index.json" in files:
-            stem, _, suffix = name.rpartition(".")
-            return [f"{name}.index.json", f"{stem}-*-of-*.{suffix}"]
-    return []
+    return chosen
 
 
 def _weights_among(name: HubName, files: Iterable[str]) -> str:

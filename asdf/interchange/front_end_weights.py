@@ -12,10 +12,9 @@ it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from torch import Tensor
 
@@ -29,19 +28,14 @@ from asdf.checkpoint.network_reading import CONFIG, read_safetensors
 from asdf.checkpoint.network_reading import WEIGHTS as SAFETENSORS
 from asdf.checkpoint.weights_file import READABLE, check_tensors, read_weights_file, state_dict_in
 from asdf.errors import AsdfError
-from asdf.hub import Contents, download_folder, hub_name, look_up
+from asdf.hub import download_folder, download_network, hub_name, look_up, network_files
 from asdf.interchange import fairseq, hugging_face
 from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
-from asdf.interchange.hugging_face import PREPROCESSOR, WEIGHTS
+from asdf.interchange.hugging_face import PREPROCESSOR
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.ports import load, provided
 from asdf.runs.log import LOG
 from asdf.settings.front_end_values import BUNDLE, missing_weights
-from asdf.text import quoted_and_more
-
-_CHECKPOINTS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
-_INDEX = ".index.json"
-_SHOWN = 8
 
 
 def names_path(weights: str) -> bool:
@@ -71,14 +65,7 @@ def fetch_weights(weights: str) -> str:
             cannot be downloaded.
     """
     name = hub_name(weights)
-    if name is None:
-        return weights
-    contents = look_up(name)
-    files = _choose_files(contents)
-    # By the name that was looked up, which has the commit, so that all files are of one.
-    folder = download_folder(contents.name, files)
-    # A folder is read with its configuration, a single checkpoint by its own path.
-    return str(folder if CONFIG in files else folder / files[0])
+    return weights if name is None else str(download_network(name))
 
 
 def fetch_configuration(weights: str) -> str:
@@ -88,9 +75,7 @@ def fetch_configuration(weights: str) -> str:
         UsageError, AsdfError: as `fetch_weights`.
     """
     name = hub_name(weights)
-    if name is None:
-        return weights
-    return str(download_folder(look_up(name).name, (CONFIG, PREPROCESSOR)))
+    return weights if name is None else str(download_folder(name, (CONFIG, PREPROCESSOR)))
 
 
 def bytes_to_fetch(weights: str) -> int:
@@ -103,36 +88,7 @@ def bytes_to_fetch(weights: str) -> int:
     if name is None:
         return 0
     contents = look_up(name)
-    return contents.bytes_missing(_choose_files(contents))
-
-
-def _choose_files(contents: Contents) -> tuple[str, ...]:
-    """Return the files of weights: a folder's with its configuration, or a single one.
-
-    Raises:
-        AsdfError: there are no weights, or several.
-    """
-    names = contents.sizes
-    if CONFIG in names:
-        for weights in WEIGHTS:
-            if weights in names:
-                documents = [each for each in (CONFIG, PREPROCESSOR) if each in names]
-                # The files listed in an index, such as model-00001-of-00002.safetensors.
-                parts = []
-                if weights.endswith(_INDEX):
-                    whole = PurePosixPath(weights.removesuffix(_INDEX))
-                    part = rf"{re.escape(whole.stem)}-\d+-of-\d+{re.escape(whole.suffix)}"
-                    parts = [name for name in names if re.fullmatch(part, name)]
-                return (*documents, weights, *parts)
-    checkpoints = [each for each in names if each.endswith(_CHECKPOINTS)]
-    if len(checkpoints) == 1:
-        return (checkpoints[0],)
-    raise AsdfError(
-        f"front_end.weights = '{contents.name}': the repository should hold {CONFIG} with one of "
-        f"{', '.join(WEIGHTS)}, or one checkpoint. It holds "
-        f"{quoted_and_more(sorted(names), _SHOWN)}. Download the files you need (hf download), "
-        "then name their path."
-    )
+    return contents.bytes_missing(network_files(contents))
 
 
 MASK_EMBEDDING = ("mask_emb", "masked_spec_embed")  # as fairseq and transformers call it

@@ -53,15 +53,6 @@ def test_the_second_time_no_content_is_requested(hub, repository):
     assert hub.requests == 2 * [("GET", "/api/models/org/net/revision/main", None)]
 
 
-def test_the_library_uses_what_was_downloaded(hub, repository):
-    from huggingface_hub import snapshot_download
-
-    folder = download_folder(NAME, ["*.json", "*.safetensors"])
-    hub.requests.clear()
-    assert snapshot_download("org/net", allow_patterns=["*.json", "*.safet*"]) == str(folder)
-    assert not hub.contents()
-
-
 def test_what_the_library_downloaded_is_used(hub, repository, monkeypatch):
     from huggingface_hub import constants, snapshot_download
 
@@ -77,13 +68,6 @@ def test_only_what_is_wanted_is_fetched(hub, repository):
     folder = download_folder(NAME, ["config.json"])
     assert [path.name for path in folder.iterdir()] == ["config.json"]
     assert not large_contents(hub)
-
-
-def test_pickled_weights_are_left_where_there_are_safetensors(hub):
-    files = {"config.json": CONFIG, "model.safetensors": WEIGHTS, "pytorch_model.bin": WEIGHTS[1:]}
-    hub.repository("org/net").commit(files)
-    folder = download_folder(NAME, ["config.json", "model.safetensors", "pytorch_model.bin"])
-    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
 
 
 def test_a_pinned_revision_stays(hub, repository):
@@ -125,16 +109,6 @@ def test_a_hub_that_is_down_leaves_the_cache(hub, repository, caplog):
     hub.status = 503
     assert download_network(NAME) == folder
     assert "the hub does not respond; using the cached commit" in caplog.text
-
-
-def test_a_broken_connection_is_resumed(hub, repository):
-    piece = 10 << 20  # as much as the library writes at a time
-    weights = WEIGHTS * 1100
-    repository.commit({"config.json": CONFIG, "model.safetensors": weights})
-    hub.breaks = [piece + 4000]
-    folder = download_network(NAME)
-    assert (folder / "model.safetensors").read_bytes() == weights
-    assert large_contents(hub) == [("GET", None), ("GET", f"bytes={piece}-")]
 
 
 def test_networks_of_one_file(hub):
@@ -221,21 +195,6 @@ def test_the_variables_of_the_library(hub, repository, hub_variables):
     assert Path(done.stdout.strip()).name == repository.refs["main"]
     # Neither torch nor a bar, which would be in the way of what a script reads.
     assert done.stderr == ""
-
-
-def test_processes_that_want_a_file_together_fetch_it_once(hub, repository, hub_variables):
-    program = (
-        "from asdf.hub import download_network, parse_name\n"
-        "path = download_network(parse_name('hub:org/net')) / 'model.safetensors'\n"
-        "print(len(path.read_bytes()))"
-    )
-    command = [sys.executable, "-c", program]
-    processes = []
-    for _ in range(2):
-        processes.append(subprocess.Popen(command, env=hub_variables, stdout=subprocess.PIPE))
-    for process in processes:
-        assert int(process.communicate()[0]) == len(WEIGHTS)
-    assert large_contents(hub) == [("GET", None)]
 
 
 def test_paths_out_of_the_repository_are_none(hub):

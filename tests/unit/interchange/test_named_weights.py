@@ -91,7 +91,7 @@ def test_what_the_hub_refuses_is_one_message(hub, encoder, hub_cache):
     with pytest.raises(AsdfError, match="access requires agreeing to its owners' terms"):
         build(weights=NAME)
     hub.repository("org/two").commit({"a.pt": b"1", "b.pt": b"2"})
-    with pytest.raises(AsdfError, match=r"It holds 'a\.pt', 'b\.pt'"):
+    with pytest.raises(AsdfError, match=r"holds 2 weight files, 'a\.pt', 'b\.pt'"):
         build(weights="org/two")
 
 
