@@ -17,21 +17,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from asdf.metrics.detection import ASVSPOOF5
-from asdf.report import result_tables
+from asdf.report import result_tables, run_records
 from asdf.report.conditions import heat_maps
 from asdf.report.courses import as_json, page_data
 from asdf.report.drawing import Figure, det_figure, histogram_figure
 from asdf.report.effect_pictures import effect_section
 from asdf.report.gathering import Gathered, fold_findings
 from asdf.report.llr_pictures import llr_section
-from asdf.report.run_records import (
-    counts_of,
-    run_environments,
-    setting_differences,
-    settings_of_runs,
-    training_section,
-    when_and_how,
-)
 from asdf.report.task_results import localisation_tables, source_sections
 from asdf.tables.page_cells import PageTable
 from asdf.tables.panels import Panel
@@ -91,8 +83,8 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         ("style.css", "matrix.css") if sources else ("style.css",),
         _PAGE_SCRIPTS,
         title=title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
-        when=when_and_how(gathered.runs),
-        counts=counts_of(gathered),
+        when=run_records.when_and_how(gathered.runs),
+        counts=run_records.counts_of(gathered),
         command=command,
         sentences=[result_tables.main_sentence(gathered, name) for name in gathered.sets],
         findings=fold_findings(gathered.findings),
@@ -108,10 +100,10 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         shows_several_networks_of_a_run=result_tables.shows_several_networks_of_a_run(gathered),
         costs=ASVSPOOF5,
         sections=sections,
-        training=training_section(gathered),
-        differences=setting_differences(gathered),
-        settings=settings_of_runs(gathered),
-        environments=run_environments(gathered),
+        training=run_records.training_section(gathered),
+        differences=run_records.setting_differences(gathered),
+        settings=run_records.settings_of_runs(gathered),
+        environments=run_records.run_environments(gathered),
         data=as_json(page_data(gathered)),
     )
 

@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ from asdf.tables.panels import Axis, Line, Panel, Upright, nice_ticks
 
 # Steps of larger sets are smaller than a pixel.
 _MAX_STEPS = 1200
-_WIDTH = 500
-_HEIGHT = 340
+_SIZE = (500, 340)
 _CLASSES = ("bona fide", "spoof")
 _SHARES = [0, 20, 40, 60, 80, 100]
 # A name in every calibration, and nowhere else in a network's file.
@@ -44,11 +42,8 @@ _SIGN = b"spoof_prior"
 _MAX_SYSTEMS = 4
 
 
-class Drawn(NamedTuple):
-    """A panel, with the name of each line style in it."""
-
-    panel: Panel
-    legend: dict[str, Line]
+Drawn = tuple[Panel, dict[str, Line]]
+"""A panel, and the name of each line style in it."""
 
 
 def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
@@ -59,7 +54,7 @@ def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
     ends = [0.0]
     for name, curve in systems.items():
         tippett = Tippett.of(curve)
-        prefix = f"{name}: " if len(systems) > 1 else ""
+        prefix = _prefix(name, systems)
         for kind, llrs in zip(_CLASSES, (tippett.bona_fide, tippett.spoof), strict=True):
             shares = 100 * np.arange(llrs.size, -1, -1) / llrs.size
             # At each ratio a step has two points: the share before it and the share after it.
@@ -78,11 +73,14 @@ def tippett_panel(systems: Mapping[str, DetCurve]) -> Drawn:
     lines = [Line([low, 100.0, *line.points, high, 0.0], line.index) for line in lines]
     x_axis = Axis(low, high, nice_ticks(low, high, 7), "log10 of the likelihood ratio")
     y_axis = Axis(0, 100, _SHARES, "Share with at least this ratio (%)")
-    described = f"Tippett plot. {'; '.join(words)}"
     marks = [Upright(0.0, "1 : 1", "uninformative ratio")]
-    return Drawn(
-        Panel(x_axis, y_axis, _WIDTH, _HEIGHT, "", "tippett", described, lines, marks), legend
-    )
+    described = f"Tippett plot. {'; '.join(words)}"
+    return Panel(x_axis, y_axis, *_SIZE, "", "tippett", described, lines, marks), legend
+
+
+def _prefix(name: str, systems: Mapping[str, DetCurve]) -> str:
+    """Return the words before what belongs to one of several systems."""
+    return f"{name}: " if len(systems) > 1 else ""
 
 
 def ece_panel(systems: Mapping[str, DetCurve]) -> Drawn:
@@ -95,7 +93,7 @@ def ece_panel(systems: Mapping[str, DetCurve]) -> Drawn:
     # Above the reference a ratio is worse than none; a table states by how much.
     top = 1.2 * float(first.reference.max())
     for name, entropy in entropies.items():
-        prefix = f"{name}: " if len(systems) > 1 else ""
+        prefix = _prefix(name, systems)
         for kind, values in (("as they are", entropy.llrs), ("after PAV", entropy.calibrated)):
             line = Line(interleaved(entropy.log10_odds, values), len(lines))
             lines.append(line)
@@ -111,8 +109,7 @@ def ece_panel(systems: Mapping[str, DetCurve]) -> Drawn:
     x_axis = Axis(low, high, nice_ticks(low, high, 6), "log10 of the prior odds of bona fide")
     y_axis = Axis(0, top, nice_ticks(0, top, 5), "Empirical cross-entropy (bits)")
     described = f"Empirical cross-entropy. {'; '.join(words)}"
-    lines.append(reference)
-    return Drawn(Panel(x_axis, y_axis, _WIDTH, _HEIGHT, "", "ece", described, lines), legend)
+    return Panel(x_axis, y_axis, *_SIZE, "", "ece", described, [*lines, reference]), legend
 
 
 def reliability_panel(systems: Mapping[str, DetCurve]) -> Drawn:
@@ -144,9 +141,7 @@ def reliability_panel(systems: Mapping[str, DetCurve]) -> Drawn:
     x_axis = Axis(0, 100, _SHARES, "Stated probability of bona fide (%)")
     y_axis = Axis(0, 100, _SHARES, "Share that is bona fide (%)")
     described = f"Reliability diagram. {'; '.join(words)}"
-    return Drawn(
-        Panel(x_axis, y_axis, _WIDTH, _HEIGHT, "", "reliability", described, lines), legend
-    )
+    return Panel(x_axis, y_axis, *_SIZE, "", "reliability", described, lines), legend
 
 
 def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
@@ -154,7 +149,7 @@ def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
     parts = []
     for name, curve in systems.items():
         counts = ", ".join(f"{one.trials:,}" for one in reliability(curve))
-        parts.append(f"{name}: {counts}" if len(systems) > 1 else counts)
+        parts.append(_prefix(name, systems) + counts)
     texts = {
         "Tippett plot": "Share of each class whose ratio is at least the value below. Left of "
         "1 : 1, bona fide recordings mislead; right of it, spoofs do.",
@@ -218,26 +213,17 @@ def llr_section(gathered: Gathered, set_name: str) -> LlrSection | None:
 
 def read_run_calibration(path: Path) -> Calibration | None:
     """Return the calibration in a network's file; None if there is none or it is unreadable."""
-    if not _may_be_calibrated(path):
-        return None
-    # Imported here because torch takes seconds to import, and few runs are calibrated.
-    from asdf.checkpoint.network_reading import read_network_file
-
-    try:
-        # Mapped, since the calibration is a few bytes of a file of gigabytes.
-        file = read_network_file(path, mapped=True)
-        return read_calibration(file.calibration, path)
-    except AsdfError:
-        # A report shows scores, which do not need the network.
-        return None
-
-
-def _may_be_calibrated(path: Path) -> bool:
-    """Return whether a network's file contains a name of calibrations only, without torch."""
     try:
         with zipfile.ZipFile(path) as file:
             # torch.save writes a zip; all but the tensors is in this pickle.
             pickles = [name for name in file.namelist() if name.endswith("/data.pkl")]
-            return any(_SIGN in file.read(name) for name in pickles[:1])
-    except (OSError, zipfile.BadZipFile):
-        return False
+            if not any(_SIGN in file.read(name) for name in pickles[:1]):
+                return None
+        # Imported here because torch takes seconds to import, and few runs are calibrated.
+        from asdf.checkpoint.network_reading import read_network_file
+
+        # Mapped, since the calibration is a few bytes of a file of gigabytes.
+        return read_calibration(read_network_file(path, mapped=True).calibration, path)
+    except (AsdfError, OSError, zipfile.BadZipFile):
+        # A report shows scores, which do not need the network.
+        return None

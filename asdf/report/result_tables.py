@@ -14,8 +14,7 @@ from typing import Any
 
 from asdf.metrics.intervals import FEW_GROUPS, Interval
 from asdf.metrics.metric_columns import EER, Metric, defined, intervals_of
-from asdf.metrics.results import Condition
-from asdf.metrics.summary import TESTED, Summary
+from asdf.metrics.summary import TESTED
 from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered, Measurement
 from asdf.tables.page_cells import PageTable, as_page
@@ -40,7 +39,10 @@ def main_sentence(gathered: Gathered, set_name: str) -> dict[str, Any]:
     # The name of a system may state its network already.
     if not system.endswith(f" {best.network}"):
         system = f"{system} ({best.network})"
-    hardest = _hardest_attack(summary)
+    # The EER of few trials is random, and the highest of many such EERs even more so.
+    eers = {one.value: one.result.eer for one in summary.of_column("attack") if not one.few}
+    # Alone, or without an error, no attack is harder than another.
+    hardest = max(eers, key=eers.__getitem__) if len(eers) > 1 and any(eers.values()) else ""
     return {
         "set": set_name,
         "system": system,
@@ -50,21 +52,10 @@ def main_sentence(gathered: Gathered, set_name: str) -> dict[str, Any]:
         "bona_fide": f"{summary.result.bona_fide:,}",
         "spoof": f"{summary.result.spoof:,}",
         "scored": summary.scored.describe_computing(),
-        "hardest": hardest.value if hardest else "",
-        "hardest_eer": RATE.format(hardest.result.eer) if hardest else "",
+        "hardest": hardest,
+        "hardest_eer": RATE.format(eers[hardest]) if hardest else "",
         "warnings": summary.scored.warnings(),
     }
-
-
-def _hardest_attack(summary: Summary) -> Condition | None:
-    """Return the attack with the highest EER; None if there is only one, or none has errors."""
-    # The EER of few trials is random, and the highest of many such EERs even more so.
-    attacks = [attack for attack in summary.of_column("attack") if not attack.few]
-    if len(attacks) < 2:
-        return None
-    hardest = max(attacks, key=lambda attack: attack.result.eer)
-    # Without an error, no attack is harder than another.
-    return hardest if hardest.result.eer else None
 
 
 def _rank(gathered: Gathered, set_name: str) -> str:

@@ -8,7 +8,7 @@ are collapsed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -39,12 +39,14 @@ def when_and_how(runs: Sequence[RunFolder]) -> str:
     versions = [_mapping(record.get("versions")).get("asdf-antispoofing") for record in records]
     # Days in ISO 8601 sort as text.
     ordered = sorted(filter(None, days))
-    parts = [
-        " to ".join(dict.fromkeys(ordered[:1] + ordered[-1:])),  # a single day is shown once
-        _prefixed("ASDF", versions),
-        _prefixed("commit", [_commit(record, is_short=True) for record in records]),
-        _prefixed("host", [record.get("host") for record in records]),
-    ]
+    parts = [" to ".join(dict.fromkeys(ordered[:1] + ordered[-1:]))]  # a single day once
+    for word, values in (
+        ("ASDF", versions),
+        ("commit", [_commit(record, is_short=True) for record in records]),
+        ("host", [record.get("host") for record in records]),
+    ):
+        if known := dict.fromkeys(map(str, filter(None, values))):
+            parts.append(f"{word} {', '.join(known)}")
     return " · ".join(filter(None, parts))
 
 
@@ -113,12 +115,6 @@ def _changed_files(record: Mapping[str, Any]) -> list[str]:
     return _texts(_mapping(record.get("git")).get("changed"))
 
 
-def _prefixed(word: str, values: Iterable[Any]) -> str:
-    """Return the word followed by the distinct values; '' if all are empty."""
-    texts = dict.fromkeys(map(str, filter(None, values)))
-    return f"{word} {', '.join(texts)}" if texts else ""
-
-
 def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
@@ -173,15 +169,10 @@ def training_section(gathered: Gathered) -> dict[str, Any] | None:
     if not any(records):
         return None
     groups: dict[str, list[str]] = {}
-    for name, training in zip(gathered.names, records, strict=True):
-        groups.setdefault(_describe_end(training), []).append(name)
-    ends = [
-        {"reason": reason, "names": names, "is_folded": len(names) > _FEW_RUNS}
-        for reason, names in groups.items()
-    ]
     run_names = []
     evaluations = []
     for name, run, training in zip(gathered.names, gathered.runs, records, strict=True):
+        groups.setdefault(_describe_end(training), []).append(name)
         # Evaluations are marked if they have become stale since.
         stale = {known.step: known.stale for known in run.evaluations()}
         for known in metrics_evaluations(training):
@@ -194,6 +185,10 @@ def training_section(gathered: Gathered) -> dict[str, Any] | None:
         *_result_columns(evaluations),
     ]
     table = as_page(Table(run_names, columns, "Run"), "Evaluations during training")
+    ends = [
+        {"reason": reason, "names": names, "is_folded": len(names) > _FEW_RUNS}
+        for reason, names in groups.items()
+    ]
     return {"ends": ends, "plot": training_figure(gathered), "evaluations": table}
 
 

@@ -87,12 +87,11 @@ class TaskResults:
             located = [entry for entry in located if entry.network in networks]
         # As in the tables of detection, several networks of a run need their own names.
         shown = {*each(traced, "network"), *each(located, "network")}
+        names = {network: f"{name} {network}" for network in shown}
         if len(shown) < 2 and len(networks or ()) < 2:
-            self.traced += [replace(entry, system=name) for entry in traced]
-            self.located += [replace(entry, system=name) for entry in located]
-        else:
-            self.traced += [replace(entry, system=f"{name} {entry.network}") for entry in traced]
-            self.located += [replace(entry, system=f"{name} {entry.network}") for entry in located]
+            names = dict.fromkeys(shown, name)
+        self.traced += [replace(entry, system=names[entry.network]) for entry in traced]
+        self.located += [replace(entry, system=names[entry.network]) for entry in located]
 
     def _read(
         self,

@@ -18,27 +18,9 @@ import numpy as np
 
 from asdf.arrays import Flags, Floats
 from asdf.errors import AsdfError
-from asdf.extras.audit.detectors import (
-    TIE,
-    Separation,
-    Values,
-    bins_of,
-    chance,
-    make_folds,
-    permutation_tests,
-    score_all_together,
-    score_feature,
-    separate,
-)
-from asdf.extras.audit.measuring import (
-    ALL_TOGETHER,
-    FEATURES,
-    NOT_FEATURES,
-    Feature,
-    Measured,
-    column_feature,
-    same_recordings,
-)
+from asdf.extras.audit import detectors, measuring
+from asdf.extras.audit.detectors import Separation, Values
+from asdf.extras.audit.measuring import Feature, Measured
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.intervals import holm
 from asdf.tables.table import each
@@ -195,7 +177,7 @@ def audit_recordings(
         counts=(len(rows), bona_fide, len(labels) - bona_fide),
         speakers=None if speakers is None else len(set(speakers)),
         limit=options.limit,
-        chance=chance(labels, options.replicates),
+        chance=detectors.chance(labels, options.replicates),
         results=sorted(heard, key=lambda result: result.separation.eer.value),
         unheard=[result for result in results if not result.feature.is_heard],
         groups=groups,
@@ -224,13 +206,13 @@ def list_rows(lists: Sequence[TrialList], measured: Sequence[Sequence[Measured]]
 
 def feature_columns(rows: Sequence[Row]) -> dict[str, Values]:
     """Return the values of each feature that differs between any two recordings."""
-    keys = dict.fromkeys(FEATURES)
+    keys = dict.fromkeys(measuring.FEATURES)
     for row in rows:
         keys.update(dict.fromkeys(row.columns))
     columns: dict[str, Values] = {}
     for key in keys:
         values = [row.values.get(key) for row in rows]
-        if key not in NOT_FEATURES and len(set(values)) > 1:
+        if key not in measuring.NOT_FEATURES and len(set(values)) > 1:
             columns[key] = values
     return columns
 
@@ -239,21 +221,22 @@ def _test_features(
     columns: Mapping[str, Values], labels: Flags, speakers: list[str] | None, options: Options
 ) -> list[Result]:
     """Return the result of each feature, with p-values corrected within heard and unheard ones."""
-    features = {key: column_feature(key) for key in columns}
-    singly = make_folds(list(map(str, range(len(labels)))))
-    by_speaker = singly if speakers is None else make_folds(speakers)
+    features = {key: measuring.column_feature(key) for key in columns}
+    singly = detectors.make_folds(list(map(str, range(len(labels)))))
+    by_speaker = singly if speakers is None else detectors.make_folds(speakers)
     p_values: dict[str, float] = {}
     separations: dict[str, Separation] = {}
     for by_recording in (False, True):
         keys = [key for key, known in features.items() if known.by_recording == by_recording]
         options.progress(f"{len(keys)} features")
         groups = None if by_recording else speakers
-        bins = [bins_of(columns[key]) for key in keys]
-        tested = permutation_tests(bins, labels, groups, options.permutations)
+        bins = [detectors.bins_of(columns[key]) for key in keys]
+        tested = detectors.permutation_tests(bins, labels, groups, options.permutations)
         p_values.update(zip(keys, tested, strict=True))
         for key in keys:
-            scores = score_feature(columns[key], labels, singly if by_recording else by_speaker)
-            separations[key] = separate(scores, labels, groups, options.replicates)
+            folds = singly if by_recording else by_speaker
+            scores = detectors.score_feature(columns[key], labels, folds)
+            separations[key] = detectors.separate(scores, labels, groups, options.replicates)
     results = []
     for is_heard in (True, False):
         keys = [key for key, known in features.items() if known.is_heard == is_heard]
@@ -270,11 +253,12 @@ def _test_features(
     if options.joint and alike and is_learnt:
         options.progress("all features together")
         heard = {key: columns[key] for key in alike}
-        scores = score_all_together(heard, labels, by_speaker)
-        separation = separate(scores, labels, speakers, options.replicates)
+        scores = detectors.score_all_together(heard, labels, by_speaker)
+        separation = detectors.separate(scores, labels, speakers, options.replicates)
         # Permutations would be too slow: the interval decides, which is conservative.
         is_shortcut = separation.eer.high < options.limit
-        results.append(Result(ALL_TOGETHER, separation, None, is_shortcut, scores.tolist()))
+        every = measuring.ALL_TOGETHER
+        results.append(Result(every, separation, None, is_shortcut, scores.tolist()))
     return results
 
 
@@ -317,7 +301,7 @@ def _copies(rows: Sequence[Row]) -> list[Group]:
     for indices in by_digest.values():
         # Neighbours alone: of n equal recordings, n - 1 pairs say as much as all.
         exact.update(pairwise(indices))
-    alike = set(same_recordings(each(rows, "measured.fingerprint")))
+    alike = set(measuring.same_recordings(each(rows, "measured.fingerprint")))
     members: dict[str, list[str]] = {_BOTH_LABELS: [], _TWO_SPLITS: [], _TWO_NAMES: []}
     for pair in sorted(exact | alike):
         first, second = rows[pair[0]], rows[pair[1]]
@@ -376,7 +360,7 @@ def contradicted_labels(
         return []
     scores: Floats = np.stack(each(shortcuts, "separation.scores"))
     # A detector that knows nothing of a recording gives it a tie, which is above zero.
-    wrong = ((scores > 0) != labels) & (np.abs(scores) > TIE)
+    wrong = ((scores > 0) != labels) & (np.abs(scores) > detectors.TIE)
     votes = wrong.sum(axis=0)
     summed = np.where(labels, -scores.sum(axis=0), scores.sum(axis=0))
     # Together, the shortcuts must also make the other label ten times as likely.

@@ -17,7 +17,7 @@ import math
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from asdf.extras.robustness.degradations import (
     Draw,
     Material,
 )
-from asdf.extras.robustness.worker_processes import WorkerProcesses
+from asdf.extras.robustness.worker_processes import Compute
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import atomic_write, remove_unfinished, write_text
 from asdf.runs.seeds import generator
@@ -189,9 +189,8 @@ def make(task: Task, material: Material) -> tuple[int, str]:
             return 0, f"{task.source}: {task.degradation} leaves no finite samples."
         clipped = int((np.abs(degraded) > 1).sum())
         content = io.BytesIO()
-        with soundfile.SoundFile(
-            content, "w", SAMPLE_RATE, 1, format="FLAC", subtype="PCM_24"
-        ) as file:
+        kind = {"format": "FLAC", "subtype": "PCM_24"}
+        with soundfile.SoundFile(content, "w", SAMPLE_RATE, 1, **kind) as file:
             # A study that goes on counts from here: clipped samples look like others at full scale.
             file.comment = f"{task.degradation}, {task.grade:g}; clipped: {clipped}"
             file.write(np.clip(degraded, -1, 1))
@@ -205,11 +204,11 @@ def make(task: Task, material: Material) -> tuple[int, str]:
 
 
 class Maker:
-    """Makes copies, in `workers` processes, or in this one.
+    """Makes copies.
 
     Args:
         folder: Folder in which each condition has a folder of copies.
-        workers: Number of processes; 0: only this one.
+        compute: Function of `worker_processes`, whose shared object is the material.
 
     Attributes:
         list_digest: Digest of the ids of a list with the paths, sizes and modification times of its
@@ -217,21 +216,15 @@ class Maker:
     """
 
     def __init__(
-        self, trials: TrialList, folder: Path, material: Material, seed: int, workers: int
+        self, trials: TrialList, folder: Path, material: Material, seed: int, compute: Compute
     ) -> None:
         self._trials = trials
         self._folder = folder
         self._material = material
         self._seed = seed
-        self._processes = WorkerProcesses(workers, material)
+        self._compute = compute
         self.sources = [trials.path(index) for index in range(len(trials))]
         self.list_digest = _digest([list(trials.ids), _stamps(self.sources)])
-
-    @contextmanager
-    def opened(self) -> Iterator[Maker]:
-        """Keep the processes running during the block."""
-        with self._processes.opened():
-            yield self
 
     def digest(self, condition: Condition) -> str:
         """Digest everything that the copies of a condition depend on."""
@@ -262,15 +255,10 @@ class Maker:
             if clipped := _CLIPPED.search(comment):
                 yield index, int(clipped[1]), ""
             else:
-                tasks[index] = Task(
-                    str(self.sources[index]),
-                    self._trials.ids[index],
-                    condition.degradation.name,
-                    condition.grade,
-                    self._seed,
-                    target,
-                )
-        made = self._processes.compute(make, list(tasks.values()))
+                source, utterance = str(self.sources[index]), self._trials.ids[index]
+                change = (condition.degradation.name, condition.grade, self._seed)
+                tasks[index] = Task(source, utterance, *change, target)
+        made = self._compute(make, list(tasks.values()))
         for index, result in zip(tasks, made, strict=True):
             yield index, *result
 

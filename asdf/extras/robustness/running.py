@@ -32,6 +32,7 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.extras.robustness.degradations import Material
 from asdf.extras.robustness.making import CLEAN, Condition, Maker
+from asdf.extras.robustness.worker_processes import worker_processes
 from asdf.metrics.bootstrap import (
     Interval,
     confidence_intervals,
@@ -85,20 +86,20 @@ class Judging:
             are likelihood ratios already, or no map can be learnt.
         has_llrs: Whether there are likelihood ratios.
         bounds: Lowest and highest likelihood ratio that the detector's calibration supports, by
-            which scores are limited as claims, but not as decisions; None without.
+            which scores are limited as claims, but not as decisions.
     """
 
     threshold: float
     source: str
     calibration: Calibration | None
     has_llrs: bool
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[float, float] = (-np.inf, np.inf)
 
     def llrs(self, scores: Scores) -> Floats:
         """Return the natural-log likelihood ratios of scores."""
         if self.calibration is not None:
             return self.calibration.llr(scores.scores)
-        return scores.scores if self.bounds is None else scores.scores.clip(*self.bounds)
+        return scores.scores.clip(*self.bounds)
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,7 @@ def judging_of(
         threshold = eer_threshold(clean.bona_fide, clean.spoof)
         source = "that of equal error rates on clean speech"
     if calibration is not None:
-        low, high = calibration.lowest_llr, calibration.highest_llr
-        bounds = None if low is None or high is None else (low, high)
-        return Judging(threshold, source, None, has_llrs=True, bounds=bounds)
+        return Judging(threshold, source, None, has_llrs=True, bounds=calibration.range)
     try:
         learnt = calibrate(clean.bona_fide, clean.spoof)
     except AsdfError:
@@ -380,17 +379,16 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
     Raises:
         AsdfError: an output cannot be written, or too few trials of a class remain.
     """
-    maker = Maker(plan.trials, plan.folder / "audio", plan.material, plan.seed, plan.workers)
     total = len(plan.trials)
-    # Clean speech needs no copies and hence no processes.
-    for rival in rivals:
-        _score(plan, rival, CLEAN, maker.sources, maker.list_digest, 0, {})
-    with maker.opened():
+    with worker_processes(plan.workers, plan.material) as compute:
+        maker = Maker(plan.trials, plan.folder / "audio", plan.material, plan.seed, compute)
+        for rival in rivals:
+            _ScoreFile(plan, rival, CLEAN).write(maker.sources, maker.list_digest, 0, {})
         for number, condition in enumerate(plan.conditions, 1):
             plan.say(f"{number} of {len(plan.conditions)}: {condition.label}")
             digest = maker.digest(condition)
-            are_scored = all(_is_scored(plan, rival, condition.name, digest) for rival in rivals)
-            if plan.keeps_audio or not are_scored:
+            files = [_ScoreFile(plan, rival, condition.name) for rival in rivals]
+            if plan.keeps_audio or not all(file.is_of(digest) for file in files):
                 clipped = 0
                 problems: dict[str, str] = {}
                 made = track(maker.make(condition), total, condition.name, unit="recordings")
@@ -399,109 +397,98 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
                         clipped += samples > 0
                         if problem:
                             problems[plan.trials.ids[index]] = problem
-                paths = maker.paths(condition)
-                for rival in rivals:
-                    _score(plan, rival, condition.name, paths, digest, clipped, problems)
+                for file in files:
+                    file.write(maker.paths(condition), digest, clipped, problems)
             # A run that was stopped after scoring left its copies.
             if not plan.keeps_audio:
                 maker.remove(condition)
     return _measure(plan, rivals)
 
 
-def _score_path(plan: Plan, rival: Rival, condition: str) -> Path:
-    return plan.folder / "scores" / rival.name / f"{condition}.txt"
+class _ScoreFile:
+    """The scores of a detector under a condition, next to a record of what they were made of."""
 
+    def __init__(self, plan: Plan, rival: Rival, condition: str) -> None:
+        self.path = plan.folder / "scores" / rival.name / f"{condition}.txt"
+        self._record = self.path.with_suffix(".made_of")
+        self._trials = plan.trials
+        self._detector = rival.detector
+        self._network = rival.digest
+        self._title = f"{condition}, {rival.name}"
 
-def _record_path(plan: Plan, rival: Rival, condition: str) -> Path:
-    """Return the path of the record of what a score file was made of."""
-    return _score_path(plan, rival, condition).with_suffix(".made_of")
+    def record(self) -> dict[str, Any]:
+        """Return the record; {} if there is none, or it is damaged."""
+        try:
+            record = json.loads(self._record.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return record if isinstance(record, dict) else {}
 
+    def is_of(self, digest: str) -> bool:
+        """Return whether the scores are those of copies with this digest."""
+        return self.record().get("key") == self._key(digest)
 
-def _key(rival: Rival, digest: str) -> str:
-    """Digest everything that scores depend on."""
-    detector = rival.detector
-    facts = [digest, rival.digest, detector.length, detector.precision, detector.engine]
-    return hashlib.sha256(repr([*facts, detector.calibration is not None]).encode()).hexdigest()
+    def _key(self, digest: str) -> str:
+        """Digest everything that scores depend on."""
+        detector = self._detector
+        facts = [digest, self._network, detector.length, detector.precision, detector.engine]
+        return hashlib.sha256(repr([*facts, detector.calibration is not None]).encode()).hexdigest()
 
-
-def _read_record(plan: Plan, rival: Rival, condition: str) -> dict[str, Any]:
-    try:
-        record = json.loads(_record_path(plan, rival, condition).read_text(encoding="utf-8"))
-    # A damaged record counts as none, so that its condition is scored again.
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _is_scored(plan: Plan, rival: Rival, condition: str, digest: str) -> bool:
-    return _read_record(plan, rival, condition).get("key") == _key(rival, digest)
-
-
-def _score(
-    plan: Plan,
-    rival: Rival,
-    condition: str,
-    paths: Sequence[Path],
-    digest: str,
-    clipped: int,
-    problems: Mapping[str, str],
-) -> None:
-    """Score the recordings of a condition, unless this is done, and write the score file."""
-    if _is_scored(plan, rival, condition, digest):
-        return
-    trials = plan.trials
-    detector = rival.detector
-    scores = np.full(len(trials), np.nan)
-    left_out: dict[str, str] = {}
-    title = f"{condition}, {rival.name}"
-    scored = track(detector.score_many(paths), len(trials), title, unit="recordings")
-    with closing(scored) as tracked:
-        for result in tracked:
-            if result.compared is None:
-                utterance = trials.ids[result.index]
-                # The network's error would only say that the copy is missing.
-                left_out[utterance] = problems.get(utterance, result.error)
-            else:
-                scores[result.index] = result.compared
-    known = np.flatnonzero(np.isfinite(scores))
-    chosen = trials.select(known)
-    path = _score_path(plan, rival, condition)
-    # The record goes first and comes back last: it must never vouch for scores that were cut short.
-    _record_path(plan, rival, condition).unlink(missing_ok=True)
-    how = HowScored(detector.length, detector.precision, detector.engine)
-    write_recorded(path, chosen.ids, chosen.labels.tolist(), scores[known], how)
-    record = {"key": _key(rival, digest), "clipped": clipped, "left_out": left_out}
-    write_text(_record_path(plan, rival, condition), json.dumps(record) + "\n")
+    def write(
+        self, paths: Sequence[Path], digest: str, clipped: int, problems: Mapping[str, str]
+    ) -> None:
+        """Score recordings, unless this is done, and write the score file."""
+        if self.is_of(digest):
+            return
+        detector = self._detector
+        scores = np.full(len(self._trials), np.nan)
+        left_out: dict[str, str] = {}
+        results = detector.score_many(paths)
+        with closing(track(results, len(scores), self._title, unit="recordings")) as tracked:
+            for result in tracked:
+                if result.compared is None:
+                    utterance = self._trials.ids[result.index]
+                    # The network's error would only say that the copy is missing.
+                    left_out[utterance] = problems.get(utterance, result.error)
+                else:
+                    scores[result.index] = result.compared
+        known = np.flatnonzero(np.isfinite(scores))
+        chosen = self._trials.select(known)
+        # The record goes first and comes back last: it must never vouch for scores cut short.
+        self._record.unlink(missing_ok=True)
+        how = HowScored(detector.length, detector.precision, detector.engine)
+        write_recorded(self.path, chosen.ids, chosen.labels.tolist(), scores[known], how)
+        record = {"key": self._key(digest), "clipped": clipped, "left_out": left_out}
+        write_text(self._record, json.dumps(record) + "\n")
 
 
 def _measure(plan: Plan, rivals: Sequence[Rival]) -> Study:
     scores: dict[str, dict[str, Scores]] = {}
     clipped: dict[str, int] = {}
     problems: dict[str, str] = {}
-    common = dict.fromkeys(plan.trials.ids)
+    common = set(plan.trials.ids)
     # The first problem counts: clean speech comes before its copies.
     for condition in (CLEAN, *(condition.name for condition in plan.conditions)):
         for rival in rivals:
-            record = _read_record(plan, rival, condition)
+            file = _ScoreFile(plan, rival, condition)
+            record = file.record()
             # All detectors hear the same copies.
             if record["clipped"]:
                 clipped[condition] = record["clipped"]
-            for utterance, reason in record["left_out"].items():
-                problems.setdefault(utterance, reason)
+            left_out = record["left_out"].items()
+            problems |= {name: reason for name, reason in left_out if name not in problems}
             # Both classes are checked once, among the trials that remain.
-            read = read_scores(_score_path(plan, rival, condition), both_classes=False)
+            read = read_scores(file.path, both_classes=False)
             scores.setdefault(rival.name, {})[condition] = read
-            known = set(read.ids)
-            common = {utterance: None for utterance in common if utterance in known}
+            common.intersection_update(read.ids)
     for utterance in plan.trials.ids:
         if utterance not in common:
             problems.setdefault(utterance, "it has no score under one of the conditions")
     for of_rival in scores.values():
         for condition, read in of_rival.items():
-            positions = {utterance: index for index, utterance in enumerate(read.ids)}
-            # With a type, since an empty list would become an array of floats, which cannot index.
-            indices = np.array([positions[utterance] for utterance in common], np.intp)
-            of_rival[condition] = read.select(indices)
+            # Score files keep the order of the list.
+            is_common = [utterance in common for utterance in read.ids]
+            of_rival[condition] = read.select(np.flatnonzero(is_common))
     first = scores[rivals[0].name][CLEAN]
     if missing := missing_class(first.labels):
         raise AsdfError(

@@ -53,6 +53,15 @@ def study_files(
             keys += [key, f"{key}_low", f"{key}_high"]
     keys += ["eer_p_holm", "min_dcf_p_holm"]
     records = _records(study)
+    comparisons = []
+    for row in study.compared:
+        known = {"first": row.first, "second": row.second, "condition": row.condition}
+        comparison: dict[str, Any] = {**known}
+        for metric, interval in row.changes.items():
+            comparison |= _interval_record(f"{metric}_difference", interval)
+            comparison |= {f"{metric}_p": interval.p_value}
+            comparison |= {f"{metric}_p_holm": row.p_values[metric]}
+        comparisons.append(comparison)
     content = {
         "made_by": dict(made_by),
         "bona_fide": study.counts[0],
@@ -63,7 +72,7 @@ def study_files(
             for name, judging in study.judging.items()
         },
         "results": records,
-        "comparisons": list(map(_comparison_record, study.compared)),
+        "comparisons": comparisons,
         "clipped_copies": study.clipped,
         "not_measured": dict(left_out),
         "left_out_trials": study.left_out,
@@ -76,14 +85,6 @@ def study_files(
         "results.txt": "\n\n".join(text) + "\n",
         "report.html": _page(study, tables, not_measured, facts),
     }
-
-
-def _comparison_record(row: Compared) -> dict[str, Any]:
-    record = {"first": row.first, "second": row.second, "condition": row.condition}
-    for metric, interval in row.changes.items():
-        tests = {f"{metric}_p": interval.p_value, f"{metric}_p_holm": row.p_values[metric]}
-        record |= _interval_record(f"{metric}_difference", interval) | tests
-    return record
 
 
 def _records(study: Study) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from asdf.extras.robustness.degradations import Material
 from asdf.extras.robustness.making import Maker, choose_conditions
 from asdf.extras.robustness.running import Plan, Rival, run_study
 from asdf.extras.robustness.showing import study_files
+from asdf.extras.robustness.worker_processes import worker_processes
 from asdf.metrics.bootstrap import confidence_intervals, paired_test
 from asdf.metrics.calibration import calibrate, eer_threshold
 from asdf.metrics.detection import cllr
@@ -38,14 +39,19 @@ def plan_of(trials, folder: Path, **options) -> Plan:
     return Plan(trials=trials, conditions=conditions, material=material, folder=folder, **plan)
 
 
+def maker_of(trials, folder: Path, seed: int) -> Maker:
+    with worker_processes(0, material_of(trials)) as compute:
+        return Maker(trials, folder, material_of(trials), seed, compute)
+
+
 def digests(folder: Path) -> dict[str, str]:
     files = sorted(folder.rglob("*.flac"))
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
 def make_all(trials, folder: Path, workers: int, only=("white_10", "babble_0")) -> dict[str, str]:
-    maker = Maker(trials, folder, material_of(trials), 3, workers)
-    with maker.opened():
+    with worker_processes(workers, material_of(trials)) as compute:
+        maker = Maker(trials, folder, material_of(trials), 3, compute)
         for condition in choose_conditions(material_of(trials), only).conditions:
             for _, _, problem in maker.make(condition):
                 assert not problem
@@ -89,7 +95,7 @@ def test_copies_of_another_recording_or_seed_are_made_again(trials, tmp_path) ->
     changed.write_bytes(trials.path(2).read_bytes() + b"  ")
     after = make_all(trials, tmp_path / "a", 0)
     assert {name for name in before if before[name] != after[name]} >= {"white_10/000000_r0.flac"}
-    maker = Maker(trials, tmp_path / "a", material_of(trials), 4, 0)
+    maker = maker_of(trials, tmp_path / "a", 4)
     [condition] = choose_conditions(material_of(trials), ["white_10"]).conditions
     list(maker.make(condition))
     other = digests(tmp_path / "a")
@@ -99,7 +105,7 @@ def test_copies_of_another_recording_or_seed_are_made_again(trials, tmp_path) ->
 def test_a_copy_is_the_degraded_waveform_to_24_bits_and_clipping_is_counted(
     trials, tmp_path
 ) -> None:
-    maker = Maker(trials, tmp_path, material_of(trials), 0, 0)
+    maker = maker_of(trials, tmp_path, 0)
     [quiet, loud] = choose_conditions(material_of(trials), ["gain_-20", "gain_20"]).conditions
     list(maker.make(quiet))
     index = 5
@@ -118,7 +124,7 @@ def test_score_files_are_the_detectors_on_the_copies(trials, tmp_path) -> None:
     detector = LevelDetector()
     plan = plan_of(trials, tmp_path / "out", keeps_audio=True)
     run_study(plan, [Rival("level", detector, "digest")])
-    maker = Maker(trials, plan.folder / "audio", plan.material, plan.seed, 0)
+    maker = maker_of(trials, plan.folder / "audio", plan.seed)
     for condition in plan.conditions:
         path = plan.folder / "scores" / "level" / f"{condition.name}.txt"
         scores = read_scores(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from asdf.extras.robustness.worker_processes import WorkerProcesses
+from asdf.extras.robustness.worker_processes import worker_processes
 
 
 def scale(task, shared):
@@ -32,13 +32,11 @@ def test_without_processes_tasks_are_computed_here_on_one_thread():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        processes = WorkerProcesses(0, 10)
-        with processes.opened():
-            results = list(processes.compute(scale, [1, 2, 3]))
-        assert results == [(10, 1), (20, 1), (30, 1)]
-        assert torch.get_num_threads() == 2
-        with pytest.raises(ValueError, match="three"):
-            list(processes.compute(fail, [1, 2, 3, 4]))
+        with worker_processes(0, 10) as compute:
+            assert list(compute(scale, [1, 2, 3])) == [(10, 1), (20, 1), (30, 1)]
+            assert torch.get_num_threads() == 2
+            with pytest.raises(ValueError, match="three"):
+                list(compute(fail, [1, 2, 3, 4]))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -46,11 +44,10 @@ def test_without_processes_tasks_are_computed_here_on_one_thread():
 
 @pytest.mark.slow
 def test_results_of_processes_come_in_order():
-    processes = WorkerProcesses(2, 10, chunk=1)
-    with processes.opened():
-        assert list(processes.compute(scale, range(70))) == [(10 * k, 1) for k in range(70)]
+    with worker_processes(2, 10, chunk=1) as compute:
+        assert list(compute(scale, range(70))) == [(10 * k, 1) for k in range(70)]
         with pytest.raises(ValueError, match="three"):
-            list(processes.compute(fail, [1, 2, 3, 4]))
+            list(compute(fail, [1, 2, 3, 4]))
 
 
 @pytest.mark.slow
@@ -58,9 +55,8 @@ def test_processes_end_with_a_parent_that_is_killed(tmp_path):
     code = (
         "from tests.extras.robustness.test_worker_processes import *\n"
         "if __name__ == '__main__':\n"
-        f"    processes = WorkerProcesses(2, {str(tmp_path)!r}, chunk=1)\n"
-        "    with processes.opened():\n"
-        "        list(processes.compute(report_and_sleep, range(9)))\n"
+        f"    with worker_processes(2, {str(tmp_path)!r}, chunk=1) as compute:\n"
+        "        list(compute(report_and_sleep, range(9)))\n"
     )
     root = Path(__file__).resolve().parents[3]
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=root)

@@ -20,20 +20,21 @@ def height_at(points: list[float], x: float) -> float:
 
 
 def test_tippett_curves_are_shares_of_both_classes():
-    drawn = tippett_panel(ONE)
-    assert list(drawn.legend) == ["bona fide", "spoof"]
-    for line, llrs in zip(drawn.panel.lines, (BONA_FIDE, SPOOF), strict=True):
+    panel, legend = tippett_panel(ONE)
+    assert list(legend) == ["bona fide", "spoof"]
+    for line, llrs in zip(panel.lines, (BONA_FIDE, SPOOF), strict=True):
         for x in (-2.0, -0.31, 0.0, 0.5, 1.7):
             expected = 100 * float(np.mean(llrs / math.log(10) >= x))
             assert height_at(list(line.points), x) == pytest.approx(expected, abs=0.01)
         assert line.points[1] == 100 and line.points[-1] == 0
     wrong = 100 * float(np.mean(BONA_FIDE < 0))
-    assert f"{wrong:.1f} % of bona fide recordings below" in drawn.panel.description
+    assert f"{wrong:.1f} % of bona fide recordings below" in panel.description
 
 
 def test_large_sets_are_thinned_within_a_pixel():
     bona_fide = np.random.default_rng(1).normal(2, 2, 20_000)
-    (line, _) = tippett_panel({"one": DetCurve.of(bona_fide, SPOOF)}).panel.lines
+    panel, _ = tippett_panel({"one": DetCurve.of(bona_fide, SPOOF)})
+    line, _ = panel.lines
     assert len(line.points) < 3000
     for x in (-1.0, 0.0, 1.0, 2.0):
         expected = 100 * float(np.mean(bona_fide / math.log(10) >= x))
@@ -41,25 +42,25 @@ def test_large_sets_are_thinned_within_a_pixel():
 
 
 def test_cross_entropies_are_named_by_system():
-    drawn = ece_panel({**ONE, "two": DetCurve.of(BONA_FIDE + 1, SPOOF)})
-    assert list(drawn.legend) == [
+    panel, legend = ece_panel({**ONE, "two": DetCurve.of(BONA_FIDE + 1, SPOOF)})
+    assert list(legend) == [
         "one: as they are",
         "one: after PAV",
         "two: as they are",
         "two: after PAV",
         "ratios of 1 (no information)",
     ]
-    looks = [line.index for line in drawn.panel.lines]
+    looks = [line.index for line in panel.lines]
     assert looks == sorted(set(looks))
     values = (
         f"{cllr(BONA_FIDE, SPOOF):.3f} bits at prior odds of 1, {min_cllr(BONA_FIDE, SPOOF):.3f}"
     )
-    assert values in drawn.panel.description
+    assert values in panel.description
 
 
 def test_marks_of_reliability_say_how_many_recordings_they_are_of():
-    drawn = reliability_panel(ONE)
-    (label, line), *_ = drawn.legend.items()
+    _, legend = reliability_panel(ONE)
+    (label, line), *_ = legend.items()
     counts = label.partition("(")[2].rstrip(")").split(", ")
     assert sum(map(int, counts)) == 120
     words = line.mark_words(*line.points[:2])
