@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+from collections import Counter
 from pathlib import Path
 
 from asdf.__main__ import COMMANDS, module_name
@@ -30,17 +31,49 @@ This page is made from the code by `python docs/commands_page.py`.
 |---|---|
 """
 
+_ENTRY = re.compile(r"^  (-\S.*(?:\n {4,}\S.*)*)\n", re.MULTILINE)
+_HELP = ("-h, --help", "show this help message and exit")
+_SHARED_BY = 3
+"""Options of as many commands, with the same words, are on the page once."""
+
 
 def commands_page() -> str:
-    """Return the text of docs/commands.md: a list of the commands, and the --help of each."""
+    """Return the text of docs/commands.md: a list of the commands, and the help of each."""
+    helps = {}
+    for command in COMMANDS:
+        parser = importlib.import_module(module_name(command)).COMMAND.parser()
+        helps[command] = re.sub(r" +$", "", parser.format_help(), flags=re.MULTILINE)
+    counts = Counter(_words(entry) for text in helps.values() for entry in _ENTRY.findall(text))
+    shared = {words for words, count in counts.items() if count >= _SHARED_BY}
     parts = [_START]
     for command, summary in COMMANDS.items():
         parts.append(f"| [`{command}`](#{command}) | {summary} |\n")
-    for command in COMMANDS:
-        parser = importlib.import_module(module_name(command)).COMMAND.parser()
-        text = re.sub(r" +$", "", parser.format_help(), flags=re.MULTILINE)
-        parts.append(f"\n## {command}\n\n```text\n{text}```\n")
+    parts.append("\n## Options of several commands\n\n| option | meaning |\n|---|---|\n")
+    for option, meaning in sorted(shared - {_HELP}):
+        parts.append(f"| `{option}` | {meaning} |\n")
+    for command, text in helps.items():
+        parts.append(f"\n## {command}\n\n```text\n{_without(text, shared)}```\n")
     return "".join(parts)
+
+
+def _words(entry: str) -> tuple[str, str]:
+    """Return an option with its argument, and its meaning, of an entry of argparse's help."""
+    option, _, meaning = entry.partition("  ")
+    if "\n" in option:
+        option, _, meaning = entry.partition("\n")
+    return option.strip(), " ".join(meaning.split())
+
+
+def _without(text: str, shared: set[tuple[str, str]]) -> str:
+    """Return the help of a command with the names alone of the options that are shared."""
+    names = []
+    for entry in _ENTRY.findall(text):
+        if _words(entry) in shared:
+            names += re.findall(r"--[\w-]+", _words(entry)[0])
+            text = text.replace(f"  {entry}\n", "")
+    names.remove("--help")
+    text = text.rstrip("\n").removesuffix("options:").rstrip("\n")
+    return f"{text}\n  {', '.join(names)}\n" if names else f"{text}\n"
 
 
 if __name__ == "__main__":
