@@ -4,13 +4,11 @@
     python -m asdf embed network.pt protocol.txt --folder LA --output e.npz
     python -m asdf embed network.pt asvspoof19-eval --folder /data --output eval.npz
     python -m asdf embed network.pt recordings/ --output own.npz         # all audio in a folder
-    python -m asdf embed network.pt dev_list.txt --output dev.npz --processes 4
 
-The file (NumPy's npz) contains embeddings (N, E), scores, ids, labels, the columns of the list and
-how they were computed. Embeddings use the same length of a recording as trial scores. Recordings
-that cannot be read are reported and left out, and the exit status is then 1. Any number of
-processes (--processes, torchrun, srun) writes the same bytes. After Ctrl-C, SIGTERM, `kill -9` or a
-crash, the same command resumes.
+The file (NumPy's npz) has embeddings (N, E), scores, ids, labels and the columns of the list.
+Recordings that cannot be read are reported and left out, and the exit status is then 1. Any number
+of processes (--processes, torchrun, srun) writes the same bytes. After a stop or a crash, the same
+command resumes.
 """
 
 from __future__ import annotations

@@ -6,9 +6,6 @@
     python -m asdf evaluate la_eval.txt --asv-scores ASVspoof2019.LA.asv.eval.gi.trl.scores.txt
     python -m asdf evaluate AASIST=first.txt SLS=second.txt --protocol P --latex table.tex
     python -m asdf evaluate net=seed0.txt,seed1.txt other=seed2.txt,seed3.txt --protocol P
-    python -m asdf evaluate scores.txt --protocol P --by attack --plot det.pdf
-    python -m asdf evaluate scores.txt --costs p_spoof=0.01,cost_miss=1,cost_fa=1
-    python -m asdf evaluate llrs.txt --ratios ratios.pdf
     python -m asdf evaluate eval.txt --threshold-from dev.txt --threshold-by best-f1
     python -m asdf evaluate predict.csv --protocol eval.csv --decisions --by type
     python -m asdf evaluate scores.txt --protocol P --submission score.zip --format asvspoof5
@@ -16,32 +13,23 @@
     python -m asdf evaluate scores/epoch.20/demo-eval.sources.tsv --reject energy
     python -m asdf evaluate scores.tsv --keys ASVspoof5.eval.track_2.trial.tsv --by attack
 
-The first line of a file shows what it holds.
+The first line of a file shows what it holds. A higher score means bona fide.
 
-Detection scores are lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
-SCORE', or a table with a header such as 'file,score', plain or gzipped; a higher score means bona
-fide. The protocol is a label file of any corpus that ASDF supports. If both files have labels,
-they must agree, and every trial of the protocol needs a score. For several seeds, given as
-NAME=A,B,C or as files of runs whose recorded settings differ only in the seed, the output also has
-the mean, standard deviation, interval and a test over seeds. For a set with only one class, the
-output is the recall and the error rate at a threshold from other trials (--threshold-from,
---threshold-of, --threshold), with exact intervals.
+Detection scores: lines 'relative/path.flac 1 SCORE', 'UTT ATTACK bonafide|spoof SCORE' or 'UTT
+SCORE', or a table with a header such as 'file,score'. The protocol is a label file of any corpus
+that ASDF supports; every trial of it needs a score. Several seeds (NAME=A,B,C) also have a mean, a
+deviation and an interval. A set of one class has the error rate at a threshold from elsewhere.
 
-Frame scores are a file from `score --segments`, or text with lines 'RECORDING FRAME SCORE' and
---hop. The second file has the spoofed parts: a table of trials with the column spoofed_s, an RTTM,
-lines 'NAME START END LABEL' in seconds, or the label file of HAD, LlamaPartialSpoof or PartialSpoof
-(*_seglab_0.16.npy). The range EER measures time, the point EER counts frames, and F1, precision,
-recall and intersection over union (IoU) of spoof are computed at the threshold.
+Frame scores: a file of `score --segments`, or lines 'RECORDING FRAME SCORE' with --hop. The second
+file has the spoofed parts: a table with the column spoofed_s, an RTTM, lines 'NAME START END
+LABEL', or the labels of HAD, LlamaPartialSpoof or PartialSpoof.
 
-Source scores are written by stage 2 of a run with source.column: accuracy, macro-F1 and confusion
-of known classes; for others the EER of known against unknown, and OSCR (Dhamija et al., 2018).
+Source scores are written by stage 2 of a run with source.column.
 
-SASV scores have the header 'spk filename cm-score asv-score sasv-score', with '-' for missing
-values, or lines 'SPK UTT SCORE KEY' or, with --keys, 'SPK UTT SCORE': a-DCF, t-EER and EERs. Keys
-are target, nontarget and spoof, in files of ASVspoof 5, SASV 2022 and WildSpoof.
+SASV scores: the header 'spk filename cm-score asv-score sasv-score', or lines 'SPK UTT SCORE KEY'
+or, with --keys, 'SPK UTT SCORE'. Keys are target, nontarget and spoof.
 
-'-' is standard input or standard output; if an output is '-', the tables are printed on standard
-error.
+'-' is standard input or standard output.
 """
 
 from __future__ import annotations

@@ -7,15 +7,14 @@
     python -m asdf lists DATA --shares 80,10,10
     python -m asdf lists 'webdataset:shards-{000..099}.tar' --shares 100,0,0 -o lists
 
-Folders at any depth with names such as real, bonafide, genuine, human or fake, spoof, synthetic,
-generated determine the class; folders named train, dev (or val) and test (or eval) determine the
-list. Without the latter, the recordings are split: all recordings of a speaker are in the same
-list, and each list gets its share of both classes and of every attack. A table has a header, and
-its columns are separated by commas, tabs or semicolons.
+Folders at any depth determine the class (real, bonafide, genuine, human; fake, spoof, synthetic,
+generated ...) and the list (train, dev or val, test or eval). Without the latter, the recordings
+are split: all of a speaker are in the same list, and each list gets its share of both classes and
+of every attack. A table has a header.
 
-The output files train_list.txt, dev_list.txt and eval_list.txt are next to the recordings. They
-contain all known columns, and paths relative to their own folder. A recipe can use them as
-recipe.training_sets = ('folder:DATA:train',), or as mini-train with paths.database_folder=DATA.
+train_list.txt, dev_list.txt and eval_list.txt are written next to the recordings, with all known
+columns. A recipe uses them as recipe.training_sets = ('folder:DATA:train',), or as mini-train with
+paths.database_folder=DATA.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Score recordings: the higher the score, the more bona fide.
 
     python -m asdf score call.mp3                                     # the shipped detector
-    python -m asdf score network.pt call.mp3                          # one recording
     python -m asdf score network.pt recordings/ more.wav              # a folder and a file
     python -m asdf score network.pt dev_list.txt --csv scores.csv     # a list, to a table
     python -m asdf score network.pt call.mp3 --window 4 --hop 2       # over time, with a plot
@@ -13,29 +12,20 @@
     python -m asdf score network.pt calls/ --label bona-fide --scores calls.txt    # one class only
     ffmpeg -i talk.mkv -f wav - | python -m asdf score network.pt -   # standard input
 
-Without NETWORK, `small` is used, the detector shipped with ASDF, which needs no download. It is
-weak; a line on standard error states its error rates.
+Without NETWORK, `small` is used, the detector shipped with ASDF: it is weak, and says so.
+Recordings may have any format that libsndfile or FFmpeg reads. A list (.txt, .lst) has one path per
+line, or lines in ASDF's format, 'relative/path.flac 1'.
 
-Recordings may have any sampling rate and length, and any format that libsndfile or FFmpeg reads. A
-list (.txt, .lst) has one path per line, or lines in ASDF's format, 'relative/path.flac 1'.
+Whole recordings are scored: a long one as the mean over windows of the network's length. Lists in
+ASDF's format, --scores and --trial give trial scores, of the length of the network's protocol.
 
-By default, whole recordings are scored: for a recording longer than the network's input, the score
-is the mean over windows of that length, and the lowest window is shown. Lists in ASDF's format,
---scores and --trial give trial scores, of the length that the network's protocol uses. The first
-line on standard error states which of the two is computed.
+With a threshold, recordings longer than about 8 s are also searched for spoofed parts. The verdict
+is 'bona fide', 'spoof', 'mixed' (a part is clearly spoofed) or 'undecided' (the likelihood ratio
+does not tell, or speech is in less than half of the windows). Without speech there is none.
 
-If there is a threshold, recordings longer than about 8 s are also searched for spoofed parts, in
-windows of 4 s, or of the network's length if it has a fixed one. The verdict is 'bona fide',
-'spoof', 'mixed' (a part is clearly spoofed, and its times are shown; --no-parts turns the search
-off) or 'undecided': the likelihood ratio does not tell, less than half of the windows have speech,
-or channels or sound tracks that are not the same sound, which are scored each, are called alike. A
-recording without speech gets a score but no verdict; --speech-check off turns this check off.
-
-Each recording has a line: path, score, verdict (if there is a threshold). On a terminal, remarks
-are below it, and the last line has the counts. In a pipe or file, the fields are separated by tabs,
-and the last one has the remarks. After `python -m asdf calibrate` the scores of the network are
-log-likelihood ratios (LLR), and its threshold is used. A recording that cannot be scored is
-reported, and the others are still scored. After Ctrl-C, SIGTERM or a crash, the same command
+Each recording has a line: path, score, verdict, remarks; with tabs in a pipe or file. After
+`python -m asdf calibrate` scores are log-likelihood ratios (LLR). A recording that cannot be scored
+is reported, and the others are still scored. After Ctrl-C, SIGTERM or a crash, the same command
 resumes if --csv, --json or --scores is given.
 
 Exit status: 0 all recordings scored, 1 some could not be scored, 2 error in the command line,

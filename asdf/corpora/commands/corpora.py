@@ -3,14 +3,12 @@
     python -m asdf corpora                                # names and required files
     python -m asdf corpora asvspoof21-la                  # details of one corpus
     python -m asdf corpora asvspoof21-la:eval FOLDER      # check it: trials, attacks, missing files
-    python -m asdf corpora asvspoof5 FOLDER               # check every subset
     python -m asdf corpora mlaad:de FOLDER --list de.txt  # write its list, 'path label' per line
     python -m asdf corpora my_list.txt FOLDER             # check a list of your own
     python -m asdf corpora decro FOLDER --download        # download it, if it is public, and check
 
-FOLDER is the folder of the corpus, or a folder that contains it, such as paths.database_folder.
-Paths in a written list are relative to the folder that is shown. The same names are used in
-recipe.training_sets, recipe.validation_sets and recipe.evaluation_sets.
+FOLDER is the folder of the corpus, or one that contains it, such as paths.database_folder. The same
+names are used in recipe.training_sets and the other sets of a config.
 
 Exit status: 0 complete, 1 recordings are missing or the number of trials is not the published one,
 2 error in the command line.

@@ -5,12 +5,11 @@
     python -m asdf audit asvspoof19-train --folder /data    # a corpus by name
     python -m asdf audit train.txt dev.txt --rebalance balanced
 
-A detector for each single feature (length, silence, level, noise, bandwidth, codec, file, speaker
-etc.), and one for all audible features together, are cross-validated by speaker. A feature whose
-EER is significantly below --limit is a shortcut: a network may learn it instead of speech. The
-audit also finds duplicates under other names, speakers and texts in more than one list, labels that
-shortcuts contradict, attacks in one language only, and damaged, silent or short files. The exit
-status is 1 if anything was found.
+A detector for each single feature (length, silence, level, noise, codec, file, speaker etc.), and
+one for all audible features, are cross-validated by speaker. A feature whose EER is significantly
+below --limit is a shortcut: a network may learn it instead of speech. The audit also finds
+duplicates, speakers and texts in more than one list, labels that shortcuts contradict, and damaged,
+silent or short files. The exit status is 1 if anything was found.
 """
 
 from __future__ import annotations

@@ -2,15 +2,13 @@
 
     python -m asdf robustness network.pt dev_list.txt --output robustness
     python -m asdf robustness a.pt b.pt dev_list.txt --output both   # compare on the same copies
-    python -m asdf robustness network.pt dev_list.txt --output r --only codec,noise
     python -m asdf robustness network.pt dev_list.txt --output r --only white --grades white=5,-5
     python -m asdf robustness                                        # all degradations
 
-Each recording of the list is degraded and scored as a trial; the copies do not depend on the number
-of --workers. Misses and false alarms are counted at one threshold: that of the
-network, or the EER threshold on clean speech. Differences from clean speech are tested on the same
-recordings. FOLDER gets report.html, results.csv, results.json, results.tex, results.txt, and a
-score file for each network and condition. After a stop, the same command resumes.
+Each recording of the list is degraded and scored as a trial. Misses and false alarms are counted at
+one threshold: that of the network, or of equal error rates on clean speech. Differences are tested
+on the same recordings. FOLDER gets report.html, results.csv, .json, .tex and .txt, and a score file
+for each network and condition. After a stop, the same command resumes.
 
 Exit status: 0 all recordings measured, 1 some were left out, 2 error in the command line.
 """

@@ -1,8 +1,6 @@
 """Convert a detector in any supported format to a network of ASDF.
 
     python -m asdf import LA_model.pth net.pt             # published by SSL_Anti-spoofing
-    python -m asdf import AASIST-L.pth net.pt             # raw-waveform AASIST or AASIST-L
-    python -m asdf import pre_trained_DF_RawNet2.pth net.pt  # ASVspoof 2021's RawNet2
     python -m asdf import mms_300m.ckpt net.pt            # AntiDeepfake, or model.safetensors
     python -m asdf import networks/epoch.7.pt net.pt      # original ASDF, or a checkpoint
     python -m asdf import hub:ORG/NAME net.pt             # on the hub, in any of these formats
@@ -12,26 +10,19 @@
     python -m asdf import classifier/ net.pt --genuine a.wav --spoofed b.wav c.wav
     python -m asdf import sls.pth net.pt back_end.sls_samples=64600  # with settings
 
-Also supported: SLS, Nes2Net-X, Conformer, TCM, XLSR-Mamba (without the package mamba_ssm),
-DF-Arena's and lab260's Spectra-0, Spectra-AASIST and Spectra-AASIST3 with their front end;
-WeDefense's MHFA; LFCC-LCNN of ASVspoof 2021; RawGAT-ST; spoof_SUPERB's heads, with their encoder in
-front_end.weights if FILE does not contain it; Whisper-MesoNet and related networks; DeepFense's
-networks, with the config.yaml next to FILE; and audio classifiers of transformers
-(`...ForSequenceClassification`, `...ForAudioClassification`) with two classes or named ones.
-No code in FILE is executed.
+Supported: SSL_Anti-spoofing, SLS, Nes2Net-X, Conformer, TCM, XLSR-Mamba, AASIST, RawNet2,
+RawGAT-ST, LFCC-LCNN of ASVspoof 2021, AntiDeepfake's, DF-Arena's, DeepFense's, WeDefense's and
+lab260's networks, spoof_SUPERB's heads (with their encoder in front_end.weights), Whisper-MesoNet
+and its siblings, and audio classifiers of transformers with two classes or named ones. No code in
+FILE is executed.
 
-OUT contains the network and its settings; `score`, `calibrate` and `export` need no other file.
-Settings that do not follow from the shapes of the layers get the published values, or the values
-given as section.name=value. A published detector is scored in the same way as by its authors.
+OUT contains the network and its settings. What the shapes of the layers do not show gets the
+published values, or those given as section.name=value; a detector is scored in the same way as by
+its authors. Each layer of FILE is either used or reported with the reason why not.
 
-Each layer of FILE is either used or reported with the reason why not; a missing layer or one with a
-wrong shape is an error. A pretrained front end alone is not a detector: use it as
-front_end.weights.
-
-The bona fide classes of a classifier are inferred from the class names (real, bonafide, human;
-fake, spoof, AI, synthetic). If the names are not informative (LABEL_0, LABEL_1), give
---bona-fide-class, or recordings with known labels, --genuine and --spoofed. Such recordings also
-check a detector in any format: if they contradict it, the scores are shown and nothing is written.
+The bona fide classes of a classifier are inferred from the class names. If these are LABEL_0 and
+LABEL_1, give --bona-fide-class, or recordings with known labels, --genuine and --spoofed, which
+also check a detector in any format: if they contradict it, nothing is written.
 """
 
 from __future__ import annotations

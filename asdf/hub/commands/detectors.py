@@ -4,18 +4,14 @@
     python -m asdf detectors --commercial               # those that allow commercial use
     python -m asdf detectors mms-300m-anti-deepfake     # all details of one
     python -m asdf detectors --json -                   # all details of all, as JSON
-
-Every command that takes a network accepts these names, with or without hub:ORG/. `small` is part of
-ASDF. Detectors on the hub are downloaded on first use. For other detectors, the file with the
-weights must be in the current folder; an error message states where to download it.
-
-    python -m asdf score call.mp3
     python -m asdf score hub:nii-yamagishilab/mms-300m-anti-deepfake call.mp3
 
+Every command that takes a network accepts these names, with or without hub:ORG/. Detectors on the
+hub are downloaded on first use; of others, the file with the weights must be in the current folder.
+
 Facts are quoted from the sources, except for CPU times and the facts about `small`, which were
-measured with ASDF. An empty cell or "not known here" means that no source states the fact. An error
-rate applies to its set only: it says little about other recordings, or about a detector that was
-trained on similar data.
+measured with ASDF; an empty cell means that no source states the fact. An error rate says little
+about other recordings, or about a detector that was trained on similar data.
 """
 
 from __future__ import annotations

@@ -9,26 +9,17 @@
     python -m asdf export net.pt --push ORG/NAME --licence cc-by-4.0 # to a repository on the hub
 
 ONNX and TorchScript models take waveforms (batch, samples) at 16 kHz and return embeddings and
-logits (spoof, bona fide), without calibration. ONNX models accept any length, if the exported graph
-agrees with the network at all checked lengths. TorchScript models, and ONNX models with --samples,
-take exactly --samples samples: cut or repeat recordings to that length. ONNX needs the packages
-onnx and onnxruntime.
+logits (spoof, bona fide), without calibration. ONNX models accept any length, if the graph agrees
+with the network at all checked lengths; with --samples, and TorchScript models, exactly that one.
 
-A hub folder contains model.safetensors, config.json and README.md, a model card with the corpora,
-settings and error rates in the network's file or its run. `python -m asdf score folder/ ...` scores
-with it. Paths and user names of your machine are not included.
+A hub folder has a model card with the corpora, settings and error rates in the network's file or
+its run, and no paths or user names of your machine. A transformers folder works in
+`pipeline("audio-classification", model="folder/", trust_remote_code=True)` where ASDF is installed;
+it knows no 'mixed' and no 'undecided'. The other formats are those of published programs
+(docs/weights.md): OUT is what their authors' code loads.
 
-A transformers folder also works in transformers, where ASDF is installed:
-`pipeline("audio-classification", model="folder/", trust_remote_code=True)` gives the verdicts of
-`score`, except that it has two classes, and so none for 'mixed' and 'undecided'.
-
-The other formats are those of published programs, see docs/weights.md: OUT is what their authors'
-code loads.
-
---push pushes the hub folder, or with --format transformers that one, to a repository of
-huggingface.co, which is created if it does not exist, as one commit; ORG/NAME@BRANCH names a
-branch. It needs the package huggingface_hub, and a token with write access (hf auth login, or
-HF_TOKEN). To score with it: python -m asdf score hub:ORG/NAME FILE
+--push pushes the hub folder, or with --format transformers that one, as one commit; ORG/NAME@BRANCH
+names a branch. It needs the package huggingface_hub, and a token (hf auth login, or HF_TOKEN).
 """
 
 from __future__ import annotations

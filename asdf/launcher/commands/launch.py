@@ -4,7 +4,6 @@
     python -m asdf launch RUN.PY net larger_net --gpus 2,3      # on two GPUs
     python -m asdf launch RUN.PY a b c d --processes-per-run 2  # two GPUs per run
     python -m asdf launch RUN.PY a b c d --slots 2              # two runs at a time on the CPU
-    python -m asdf launch RUN.PY a b network.max_epochs=2       # change a setting of all runs
     python -m asdf launch RUN.PY 'net*' --seeds 0-4             # five runs of each config
     # one run per value; several --sweep form a grid
     python -m asdf launch RUN.PY net --sweep network.initial_learning_rate=1e-5,1e-6
@@ -15,9 +14,8 @@
     # a page and a table of all runs
     python -m asdf launch RUN.PY a b --seeds 0-2 --report page.html --latex table.tex
 
-Each run has its own system folder, and its output goes to launch.log there. The same command
-resumes unfinished runs; with more values or seeds it adds the new runs. Page and table cover all
-runs of the launch, or are not written.
+Each run has its own system folder, with its output in launch.log. The same command resumes
+unfinished runs; with more values or seeds it adds the new ones.
 """
 
 from __future__ import annotations

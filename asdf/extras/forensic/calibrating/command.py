@@ -2,8 +2,7 @@
 
     python -m asdf calibrate network.pt recordings/ -o mine.pt       # with real/ and fake/ in it
     python -m asdf calibrate network.pt scores/epoch.4/dev.txt       # threshold at the EER
-    python -m asdf calibrate output/system1 --output calibrated.pt      # best network of a run
-    python -m asdf calibrate network.pt dev.txt --output calibrated.pt  # keep network.pt unchanged
+    python -m asdf calibrate output/system1 --output calibrated.pt   # best network of a run
     python -m asdf calibrate network.pt dev.txt --protocol P         # labels from a label file
     # also a threshold for the windows of long recordings
     python -m asdf calibrate network.pt dev.txt --windows genuine_recordings/
@@ -12,33 +11,18 @@
     # only trials that are similar to the case
     python -m asdf calibrate network.pt dev.txt --protocol P --where "codec=amr|gsm,language=fr"
 
-The mapping is learnt from a score file of this network, written by stage 2 of a recipe or by
-`python -m asdf score ... --scores`; or from a folder of recordings below folders named real,
-bonafide, genuine, fake, spoof ..., which are scored into FOLDER.scores beside the written network.
-If NETWORK is the folder of a run, its best network is used, and SCORES defaults to its scores on
-the first validation set. The recordings should be similar to those that will be judged, and none
-may be in the training set. The mapping, the threshold and a description of the set are saved in the
-network file, where `score` and `asdf.Detector` find them. Calibrating again replaces them. A file
-written by --output has no training state.
+The mapping is learnt from a score file of this network, as a recipe or `score --scores` writes it,
+or from a folder with real/ and fake/, whose recordings are scored. They should be similar to those
+that will be judged, and none may be in the training set. The mapping, the threshold and a
+description of the set are saved in the network file, where `score` and `asdf.Detector` find them.
 
---method selects logistic regression; regularised logistic regression, which shrinks LLRs slightly
-(Morrison and Poh, 2018); or bi-gaussian, which maps scores to the distributions of a perfectly
-calibrated system (Morrison, 2024). The default, auto, uses the method with the lowest
-cross-validated Cllr, or a simpler one if the difference is below 0.005 bits. LLRs are bounded by
-what the set supports (ELUB, Vergeer et al., 2016), which changes no decision, and have a bootstrap
-interval.
+--method selects the mapping (Morrison, 2018 and 2024), by default that with the lowest
+cross-validated Cllr. LLRs are bounded by what the set supports (ELUB, Vergeer et al., 2016), and
+have a bootstrap interval. --windows learns a threshold for the windows of long recordings, which
+5 % of genuine ones of similar length fall below. If the recordings of the set are available,
+`score` also reports whether a recording is unlike them (--unlike-rate).
 
-In long recordings many windows are searched for spoofed parts, and each may fall below the
-threshold by chance. --windows learns a threshold for windows from genuine recordings of similar
-length, so that 5 % of such recordings have a window below it. It needs at least 19 recordings;
-`score` states the rate for the number of windows of each recording.
-
-The LLR of a recording that is unlike the set is not meaningful. If the scored recordings are
-available, embeddings of up to 300 recordings per class are computed, and `score` then reports
-whether a recording is unlike them (--unlike-rate).
-
-Scores of another network and scores with reversed sign are refused. This is checked by the digest
-next to the score file, or else by scoring two of its recordings.
+Scores of another network and scores with reversed sign are refused.
 """
 
 from __future__ import annotations

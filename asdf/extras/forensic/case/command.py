@@ -4,14 +4,11 @@
     python -m asdf case net.pt call.wav --validation eval.txt --json case.json
     python -m asdf case net.pt a.wav b.wav -o case.html --title "Call of 3 May" --reference K-17/26
 
-For each recording, the page has the facts in its file, its SHA-256, its waveform with window
-scores, and its likelihood ratio in numbers and words. It also has the propositions with the
-relevant population, the calibration set, error rates with Tippett, cross-entropy and reliability
-plots on a validation set, limits, versions, digests, and the command that reproduces the page.
-
-The validation set is a score file of this network with labels, as written by `score --scores`. Use
-a set on which the network was neither trained nor calibrated. The page does not depend on the
-clock, so the same input gives the same bytes: its date is that of --date.
+The page has, for each recording, the facts in its file, its waveform with window scores, and its
+likelihood ratio in numbers and words; then the propositions, the calibration set, error rates and
+plots of a validation set, limits, versions, digests, and the command that reproduces it. The
+validation set is a score file of this network with labels (`score --scores`), of recordings on
+which it was neither trained nor calibrated. The same input gives the same bytes.
 
 Exit status: 0 all recordings scored, 1 some could not be scored, 2 error in the command line.
 """

@@ -5,12 +5,10 @@
     python -m asdf fuse a_dev.txt b_dev.txt --networks a.pt b.pt --output fused.json
     python -m asdf score fused.json call.mp3
 
-All score files have the same trials, one file per system. The first command above prints the error
-rates of each system and of the fusion, and a test of the difference. The fusion is measured by
-cross-validation: no trial is scored with weights that were fitted to it or, if --protocol has
-speakers, to another trial of its speaker. --apply fuses other score files of the same systems, in
-the same order, with weights fitted to all trials. --networks combines these weights with the
-networks into a fused system, which every command accepts as a network.
+All score files have the same trials, one file per system. The first command prints the error rates
+of each system and of the fusion, by cross-validation (over speakers, if --protocol has them), and a
+test of the difference. --apply fuses other score files of the same systems, in the same order.
+--networks makes a fused system, which every command accepts as a network.
 
 --method logistic (default) is the weighted sum of scores that is the best log-likelihood ratio;
 mean is the mean of the systems' scores, each calibrated separately; rank is the mean of their ranks
