@@ -299,6 +299,13 @@ class SaveTimer:
         return interval is not None and self._clock() - self._since_s >= interval
 
 
+def _write(path: Path, checkpoint: NetworkFile) -> float:
+    """Write a checkpoint in a thread; return the seconds that it took."""
+    began = time.monotonic()
+    write_checkpoint(path, checkpoint)
+    return time.monotonic() - began
+
+
 @dataclass(frozen=True)
 class _Save:
     """A checkpoint that is being written.
@@ -373,13 +380,12 @@ class Saving:
                 cannot be written.
         """
         began = time.monotonic()
-        if self._save is not None:
-            save = self._save
-            if save.writing is not None and not save.writing.done():
-                LOG.info(
-                    "training waits: %s is still being written, and the next checkpoint is due",
-                    save.path.name,
-                )
+        save = self._save
+        if save is not None and save.writing is not None and not save.writing.done():
+            LOG.info(
+                f"training waits: {save.path.name} is still being written, and the next checkpoint "
+                "is due"
+            )
         # The thread may still read the pinned memory that the next copies use.
         self.settle()
         checkpoint = self._collect(progress)
@@ -454,9 +460,3 @@ class Saving:
             # Not before the epoch's network is complete, since until then this is the newest
             # checkpoint.
             self._layout.network_file(RESUME).unlink(missing_ok=True)
-
-
-def _write(path: Path, checkpoint: NetworkFile) -> float:
-    began = time.monotonic()
-    write_checkpoint(path, checkpoint)
-    return time.monotonic() - began

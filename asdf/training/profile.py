@@ -19,10 +19,8 @@ Source: Chowdhery et al., "PaLM", JMLR 2023, appendix B, for the measure.
 from __future__ import annotations
 
 import copy
-import gzip
 import os
 import re
-import shutil
 import tempfile
 import time
 from collections import deque
@@ -327,14 +325,10 @@ class StepProfile:
         path = self.folder / f"{stem}.json.gz"
         # The profiler opens a path by itself, so the file could not appear as a whole.
         with tempfile.TemporaryDirectory() as folder:
-            plain = Path(folder) / "trace.json"
-            profile.export_chrome_trace(str(plain))
-            with (
-                plain.open("rb") as trace,
-                atomic_write(path, "wb") as file,
-                gzip.open(file, "wb", 6) as packed,
-            ):
-                shutil.copyfileobj(trace, packed)
+            trace = Path(folder) / "trace.json.gz"
+            profile.export_chrome_trace(str(trace))
+            with atomic_write(path, "wb") as file:
+                file.write(trace.read_bytes())
         table = self._table(seconds)
         write_text(self.folder / f"{stem}.txt", f"{table}\n\n{_NOTE}\n")
         LOG.info("%s\nprofile written to %s", table, path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tqdm import tqdm
 
@@ -68,14 +67,6 @@ class DataWait:
         if self.workers < self.cores and self.cores > 1:
             remedy = f"raise computing.network_dataloader_workers (now {self.workers} of {cores})"
         return f"waiting for data took {percentage:.0f} % of the time: {remedy}"
-
-
-def waiting_share(seconds: Mapping[str, float]) -> float:
-    """Return the share of the time of all parts that was spent waiting for data, 0 to 1."""
-    total = sum(seconds.values())
-    if not total:
-        return 0.0
-    return seconds[DATA] / total
 
 
 class TimeLeft:
@@ -181,58 +172,48 @@ class ProgressLines:
         seconds = {part: now - since_clock[part] for part, now in clock.items()}
         speed = (progress.position - since_position) / (now_s - since_s)
         seconds_left = self._time_left.seconds(progress)
+        total_s = sum(seconds.values())
+        waiting = seconds[DATA] / total_s if total_s else 0.0
         record = {
             **position_of(progress, self._plan),
             "loss": progress.loss_since_printed(),
             "learning_rate": rate,
             "utterances_per_s": speed,
-            "data_wait": waiting_share(seconds),
+            "data_wait": waiting,
             "seconds_left": seconds_left,
         }
+        line = (
+            f"epoch {progress.epochs + 1}, utterance {progress.position} of {self._plan.size}, "
+            f"step {progress.step}: loss {record['loss']:.4f}, "
+        )
         terms = progress.terms_since_printed()
         if terms:
             record["terms"] = terms
+            line += "".join(f"{name} {value:.4f}, " for name, value in terms.items())
+        left = self._time_left.describe(seconds_left)
+        line += f"learning rate {rate:.3g}, {speed:.1f} utterances/s, {left}"
+        line += f", data wait {100 * waiting:.0f} %"
         mfu = self._step.utilisation(speed)
         if mfu is not None:
             record["mfu"] = mfu
-        left = self._time_left.describe(seconds_left)
-        shown_terms = "".join(f"{name} {value:.4f}, " for name, value in terms.items())
-        LOG.info(
-            "epoch %d, utterance %d of %d, step %d: loss %.4f, %slearning rate %.3g, "
-            "%.1f utterances/s, %s, data wait %.0f %%%s",
-            progress.epochs + 1,
-            progress.position,
-            self._plan.size,
-            progress.step,
-            record["loss"],
-            shown_terms,
-            rate,
-            speed,
-            left,
-            100 * record["data_wait"],
-            "" if mfu is None else f", MFU {100 * mfu:.0f} %",
-        )
+            line += f", MFU {100 * mfu:.0f} %"
+        LOG.info("%s", line)
         bar.set_postfix_str(left)
         advice = self._data_wait.advice(seconds, steady=not self._is_first)
         self._is_first = False
         if advice:
             LOG.info("%s", advice)
-        self._callbacks.call("on_step", {**record, **self._loss_scale()})
+        last = self._step.update.last
+        if last.loss_scale is not None:
+            skipped = last.take_skipped()
+            record["loss_scale"] = last.loss_scale
+            record["skipped_steps"] = skipped
+            if skipped:
+                LOG.info(
+                    f"fp16 skipped {count_of(skipped, 'step')} since the last line, whose "
+                    f"gradients were not finite: loss scale {last.loss_scale:g}"
+                )
+        self._callbacks.call("on_step", record)
 
     def _note(self, position: int) -> None:
         self._since = (time.monotonic(), position, self._step.clock.seconds())
-
-    def _loss_scale(self) -> dict[str, Any]:
-        """Return and log fp16's loss scale and the steps that it skipped since the last line."""
-        last = self._step.update.last
-        if last.loss_scale is None:
-            return {}
-        skipped = last.take_skipped()
-        if skipped:
-            LOG.info(
-                "fp16 skipped %s since the last line, whose gradients were not finite: "
-                "loss scale %g",
-                count_of(skipped, "step"),
-                last.loss_scale,
-            )
-        return {"loss_scale": last.loss_scale, "skipped_steps": skipped}

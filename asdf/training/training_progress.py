@@ -222,32 +222,28 @@ def agree_on_order(orders: Orders, epoch: int, sampler: str, world: World) -> st
 
 def adapt_progress(progress: Progress, utterances: TrialList, orders: Orders, world: World) -> None:
     """Adapt a checkpoint's progress to this run's list and processes; warn of differences."""
+    difference = otherwise = ""
+    last = progress.epochs + bool(progress.position)
     if progress.list_digest != utterances.digest():
-        consequence = f"epoch {progress.epochs + 1} is the first with it"
+        difference = "the training list differs from that of the checkpoint"
+        otherwise = f"epoch {progress.epochs + 1} is the first with it"
+    elif progress.order_digest and progress.order_digest != orders.digest(last):
+        difference = (
+            "the order of the training utterances differs from that of the checkpoint, because "
+            f"{SETTING}, recipe.seed or something else that it depends on has changed"
+        )
+        otherwise = "epochs have another order from here on"
+    if difference:
+        consequence = "its epoch starts over" if progress.position else otherwise
+        LOG.warning(f"{difference}: {consequence}")
+        # A position in another order would skip and repeat utterances.
         if progress.position:
-            # A position in the order of another list would skip and repeat utterances.
-            consequence = "its epoch starts over"
             progress.begin_epoch()
-        LOG.warning("the training list differs from that of the checkpoint: %s", consequence)
-    elif progress.order_digest:
-        last = progress.epochs + bool(progress.position)
-        if progress.order_digest != orders.digest(last):
-            consequence = "epochs have another order from here on"
-            if progress.position:
-                consequence = "its epoch starts over"
-                progress.begin_epoch()
-            LOG.warning(
-                "the order of the training utterances differs from that of the checkpoint, because "
-                "%s, recipe.seed or something else that it depends on has changed: %s",
-                SETTING,
-                consequence,
-            )
     if progress.world_size != world.size:
         LOG.warning(
-            "trained by %d processes so far, by %d from here on: every turn of this epoch is "
-            "still taken once, but the steps differ from those of an uninterrupted run",
-            progress.world_size,
-            world.size,
+            f"trained by {progress.world_size} processes so far, by {world.size} from here on: "
+            "every turn of this epoch is still taken once, but the steps differ from those of an "
+            "uninterrupted run"
         )
     progress.world_size = world.size
     progress.list_digest = utterances.digest()

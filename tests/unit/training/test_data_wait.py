@@ -5,7 +5,7 @@ import torch
 
 from asdf.training import profile as clocks
 from asdf.training.profile import BACKWARD, DATA, FORWARD, PARTS, REST, StepClock
-from asdf.training.progress_lines import DataWait, waiting_share
+from asdf.training.progress_lines import DataWait
 
 
 def seconds(waited: float, total: float) -> dict[str, float]:
@@ -35,11 +35,6 @@ def test_advice_comes_once_and_only_when_much_of_half_a_minute_was_waited():
         "waiting for data took 12 % of the time"
     )
     assert wait.advice(seconds(900, 1000), steady=True) == ""
-
-
-def test_the_proportion_of_waiting():
-    assert waiting_share(seconds(3, 12)) == 0.25
-    assert waiting_share(seconds(0, 0)) == 0
 
 
 def test_the_parts_of_the_clock_are_all_of_the_time(monkeypatch):
