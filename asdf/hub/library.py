@@ -14,12 +14,6 @@ from asdf.errors import AsdfError, UsageError
 from asdf.hub.hub_names import HubName
 from asdf.hub.published_detectors import nearest_known
 
-_NO_WAY_OUT = (
-    "Compute nodes often have no internet access: run the same command where there is, such as a "
-    "login node, with the same HF_HOME or home folder; it is then in the cache. For a mirror, set "
-    "HF_ENDPOINT"
-)
-
 
 def hub_library() -> ModuleType:
     """Return the module huggingface_hub.
@@ -94,15 +88,13 @@ def _cause(name: HubName, error: Exception) -> str:
             "here with the same account: hf auth login, or HF_TOKEN."
         )
     if isinstance(error, errors.RepositoryNotFoundError):
-        if name.kind == "dataset":
-            return (
-                f"the hub has no such data set, or it is private: see {page}. Is the name spelt as "
-                "there? For a private one log in: hf auth login, or HF_TOKEN."
-            )
+        kind, near, listed = "data set", "", ""
+        if name.kind == "model":
+            kind, near = "repository", nearest_known(name.repository)
+            listed = " `python -m asdf detectors` lists known ones."
         return (
-            f"the hub has no such repository, or it is private: see {page}."
-            f"{nearest_known(name.repository)} Is the name spelt as there? `python -m asdf "
-            "detectors` lists known ones. For a private one log in: hf auth login, or HF_TOKEN."
+            f"the hub has no such {kind}, or it is private: see {page}.{near} Is the name spelt as "
+            f"there?{listed} For a private one log in: hf auth login, or HF_TOKEN."
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return (
@@ -136,8 +128,22 @@ def _cause_of_transfer(error: Exception) -> str:
     if status and status < 500:
         return f"the hub rejects the request: {first_line(error)}."
     if is_unreachable(error):
-        return f"the hub at {endpoint()} cannot be reached: {first_line(error)}. {_NO_WAY_OUT}."
-    return _cause_of_disk(error)
+        return (
+            f"the hub at {endpoint()} cannot be reached: {first_line(error)}. Compute nodes often "
+            "have no internet access: run the same command where there is, such as a login node, "
+            "with the same HF_HOME or home folder; it is then in the cache. For a mirror, set "
+            "HF_ENDPOINT."
+        )
+    if not isinstance(error, OSError):
+        return ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"the disk of the cache {cache_folder()} is full. Free some space, or set HF_HOME to a "
+            "folder on another disk; the next run continues the download."
+        )
+    if isinstance(error, PermissionError):
+        return f"{first_line(error)}. Set HF_HOME to a writable folder."
+    return f"it cannot be downloaded: {first_line(error)}. Run the command again."
 
 
 def _cause_of_writing(name: HubName, error: Exception) -> str:
@@ -161,19 +167,6 @@ def _cause_of_writing(name: HubName, error: Exception) -> str:
     if type(error) is ValueError:
         return f"the hub rejects the model card: {' '.join(str(error).split())}"
     return ""
-
-
-def _cause_of_disk(error: Exception) -> str:
-    if not isinstance(error, OSError):
-        return ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return (
-            f"the disk of the cache {cache_folder()} is full. Free some space, or set HF_HOME to a "
-            "folder on another disk; the next run continues the download."
-        )
-    if isinstance(error, PermissionError):
-        return f"{first_line(error)}. Set HF_HOME to a writable folder."
-    return f"it cannot be downloaded: {first_line(error)}. Run the command again."
 
 
 def first_line(error: Exception) -> str:

@@ -16,10 +16,10 @@ import os
 import posixpath
 import threading
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
@@ -38,7 +38,8 @@ PARQUET = ".parquet"
 # Columns that may name a recording; the first one with unique values counts.
 _NAMES = ("path", "file", "file_name", "filename")
 _LATER_NAMES = ("utterance_id", "id")
-_MAX_BYTES = 2**26
+# Number of row groups, of some hundred recordings each, that stay in memory.
+_GROUPS = 2
 # Maximum size of a column of a row group in memory. Speech hardly compresses, so a small file that
 # claims more does not hold recordings.
 _MAX_GROUP = 2**31
@@ -348,7 +349,9 @@ class ParquetArchive(Archive):
             AsdfError: the row holds no bytes, or the file has changed or is damaged.
         """
         group, row_in_group = self.table.group_of(row)
-        content = _groups.read(self, group)[row_in_group].as_py()
+        # One thread reads at a time; others that need the same group then find it in memory.
+        with _reading:
+            content = _group(self, group)[row_in_group].as_py()
         if content is None:
             raise AsdfError(
                 f"{self.path}: row {row} holds no recording. Leave it out, or download the data "
@@ -357,37 +360,22 @@ class ParquetArchive(Archive):
         return bytes(content)
 
 
-class _Groups:
-    """The row groups that this process read last."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._arrays: OrderedDict[tuple[ParquetArchive, int], Any] = OrderedDict()
-        self._bytes = 0
-
-    def read(self, archive: ParquetArchive, group: int) -> Any:
-        """Return the recordings of a row group, as an array of pyarrow."""
-        key = (archive, group)
-        # One thread reads at a time; others that need the same group then find it in memory.
-        with self._lock:
-            if key in self._arrays:
-                self._arrays.move_to_end(key)
-                return self._arrays[key]
-            array = archive.table.read_audio(group)
-            self._arrays[key] = array
-            self._bytes += array.nbytes
-            while self._bytes > _MAX_BYTES and len(self._arrays) > 1:
-                _, dropped = self._arrays.popitem(last=False)
-                self._bytes -= dropped.nbytes
-            return array
-
-    def replace_lock(self) -> None:
-        """Create a new lock in a forked process: the thread that may hold the old one is gone."""
-        self._lock = threading.Lock()
+_reading = threading.Lock()
 
 
-_groups = _Groups()
-call_in_forked_processes(_groups.replace_lock)
+def _replace_lock() -> None:
+    """Create a new lock in a forked process: the thread that may hold the old one is gone."""
+    global _reading
+    _reading = threading.Lock()
+
+
+call_in_forked_processes(_replace_lock)
+
+
+@lru_cache(maxsize=_GROUPS)
+def _group(archive: ParquetArchive, group: int) -> Any:
+    """Return the recordings of a row group, as an array of pyarrow."""
+    return archive.table.read_audio(group)
 
 
 def _name_rows(table: ParquetTable, audio: AudioColumn) -> list[str]:

@@ -111,23 +111,6 @@ def test_processes_read_the_same(packed: Path, tmp_path: Path, start: str) -> No
     assert done.returncode == 0, done.stderr
 
 
-def test_the_groups_that_are_held_are_bounded(
-    packed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    groups = archives_parquet._Groups()
-    monkeypatch.setattr(archives_parquet, "_groups", groups)
-    # Less than any group has: one is held nevertheless.
-    monkeypatch.setattr(archives_parquet, "_MAX_BYTES", 1)
-    for name in NAMES:
-        read_audio(packed / name)
-        assert len(groups._arrays) == 1
-    assert groups._bytes == sum(array.nbytes for array in groups._arrays.values())
-    monkeypatch.setattr(archives_parquet, "_MAX_BYTES", 2**26)
-    for name in NAMES:
-        read_audio(packed / name)
-    assert len(groups._arrays) == 3
-
-
 def test_a_replaced_file_is_opened_anew(corpus: Path, packed: Path) -> None:
     before = read_audio(packed / NAMES[0])
     turned = pack_rows(corpus, list(reversed(NAMES)), [None] * 5)
@@ -152,9 +135,9 @@ def test_no_file_stays_open(corpus: Path, packed: Path) -> None:
 
 
 def test_a_file_that_is_replaced_or_goes_while_it_is_read_is_one_message(
-    corpus: Path, packed: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, packed: Path
 ) -> None:
-    monkeypatch.setattr(archives_parquet, "_groups", archives_parquet._Groups())
+    archives_parquet._group.cache_clear()
     member = open_archive(packed).find(NAMES[0])
     pack_rows(corpus, list(reversed(NAMES)), [None] * 5)
     with pytest.raises(AsdfError, match=r"is not the file that was opened: it was likely replaced"):
