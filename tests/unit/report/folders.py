@@ -8,11 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from asdf.evaluation import evaluate, read_scores, write_results, write_scores
+from asdf.report import Gathered, gather, runs_in
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
 
 HOSTILE = "</script><b onclick=alert(1)>&\u2028'\"{{data}}"
 """An attack whose name would break a page that does not escape it."""
+
+
+def gathered_of(*folders: Path, **options) -> Gathered:
+    """Return what a report gathers of runs, without intervals."""
+    return gather(runs_in(folders), **{"replicates": 0, **options})
 
 
 def make_run(
@@ -29,10 +35,8 @@ def make_run(
     labels = np.array([1] * 40 + [0] * 60)
     ids = [f"flac/U_{i:03d}.flac" for i in range(100)]
     of_trial = ["-"] * 40 + [attacks[i % len(attacks)] for i in range(60)]
-    speakers, codecs = (
-        [f"S{i % 10}" for i in range(100)],
-        [("none", "opus")[i // 3 % 2] for i in range(100)],
-    )
+    speakers = [f"S{i % 10}" for i in range(100)]
+    codecs = [("none", "opus")[i // 3 % 2] for i in range(100)]
     rows, records = [], []
     for epoch in epochs:
         for name in sets:
@@ -41,23 +45,11 @@ def make_run(
             write_scores(path, ids, labels, scores.astype(np.float32))
             if epoch == epochs[-1]:
                 rows.append((f"epoch.{epoch}", name, evaluate(read_scores(path))))
-        loss = {
-            "kind": "step",
-            "step": 10 * epoch,
-            "epoch": epoch,
-            "loss": 1 / epoch,
-            "learning_rate": 1e-3 / epoch,
-        }
-        eer = {
-            "kind": "evaluation",
-            "step": 10 * epoch,
-            "epoch": epoch,
-            "network": f"epoch.{epoch}.pt",
-        }
-        records += [
-            loss,
-            {**eer, "eer": {"dev": 0.5 / epoch}, "validation_loss": {"dev": 1.5 / epoch}},
-        ]
+        at = {"step": 10 * epoch, "epoch": epoch}
+        records.append({"kind": "step", **at, "loss": 1 / epoch, "learning_rate": 1e-3 / epoch})
+        evaluation = {"kind": "evaluation", **at, "network": f"epoch.{epoch}.pt"}
+        evaluation |= {"eer": {"dev": 0.5 / epoch}, "validation_loss": {"dev": 1.5 / epoch}}
+        records.append(evaluation)
     for name in sets:
         columns = {"speaker": speakers, "attack": of_trial, "codec": codecs}
         write_trials(folder / "trials" / f"{name}.tsv", TrialList(ids, labels, columns=columns))

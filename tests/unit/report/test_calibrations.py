@@ -12,10 +12,10 @@ import pytest
 
 from asdf.evaluation import cllr, read_scores
 from asdf.metrics.calibration import Calibration
-from asdf.report import gather, report_page, runs_in
+from asdf.report import report_page
 from asdf.report.llr_pictures import llr_section, read_run_calibration
 from tests.unit.conftest import write_small_network
-from tests.unit.report.folders import make_run
+from tests.unit.report.folders import gathered_of, make_run
 
 SCALE, OFFSET, HIGHEST = 2.0, -1.5, 3.0
 CALIBRATION = Calibration(
@@ -46,7 +46,7 @@ def llrs_of(run: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_pictures_are_of_the_ratios_of_the_scores(run: Path) -> None:
     calibrate(run)
-    gathered = gather(runs_in([run]), replicates=0)
+    gathered = gathered_of(run)
     for name in ("dev", "eval"):
         section = llr_section(gathered, name)
         bona_fide, spoof = llrs_of(run, name)
@@ -72,7 +72,7 @@ def test_the_pictures_are_of_the_ratios_of_the_scores(run: Path) -> None:
 
 def test_the_set_that_was_learnt_from_is_said_to_be(run: Path) -> None:
     calibrate(run)
-    gathered = gather(runs_in([run]), replicates=0)
+    gathered = gathered_of(run)
     dev, evaluated = (llr_section(gathered, name).sentences for name in ("dev", "eval"))
     assert "calibrated on dev: 40 bona fide and 60 spoofed recordings" in dev[0]
     assert len(dev) == 3 and "this very set" in dev[2]
@@ -80,10 +80,10 @@ def test_the_set_that_was_learnt_from_is_said_to_be(run: Path) -> None:
 
 
 def test_they_are_on_the_page(run: Path) -> None:
-    before = report_page(gather(runs_in([run]), replicates=0))
+    before = report_page(gathered_of(run))
     assert "Likelihood ratios" not in before
     calibrate(run)
-    page = report_page(gather(runs_in([run]), replicates=0))
+    page = report_page(gathered_of(run))
     for kind in ("tippett", "ece", "reliability"):
         assert len(re.findall(f'data-plot="{kind}"', page)) == 2
     # All else is what it was.
@@ -92,9 +92,9 @@ def test_they_are_on_the_page(run: Path) -> None:
 
 
 def test_a_network_without_a_calibration_changes_nothing(run: Path) -> None:
-    before = report_page(gather(runs_in([run]), replicates=0))
+    before = report_page(gathered_of(run))
     calibrate(run, None)
-    assert report_page(gather(runs_in([run]), replicates=0)) == before
+    assert report_page(gathered_of(run)) == before
 
 
 def test_what_is_no_network_has_no_calibration(tmp_path: Path) -> None:
@@ -111,6 +111,6 @@ def test_what_is_no_network_has_no_calibration(tmp_path: Path) -> None:
 def test_of_two_systems_only_the_calibrated_one_is_drawn(run: Path, tmp_path: Path) -> None:
     calibrate(run)
     other = make_run(tmp_path / "other", shift=3)
-    section = llr_section(gather(runs_in([run, other]), replicates=0), "eval")
+    section = llr_section(gathered_of(run, other), "eval")
     assert [name for _, name in section.figures[0].legends[0].entries] == ["bona fide", "spoof"]
     assert all(sentence.startswith("small") for sentence in section.sentences)

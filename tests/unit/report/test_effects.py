@@ -9,17 +9,14 @@ import pytest
 
 from asdf.evaluation import evaluate, read_scores
 from asdf.metrics.score_checks import rank_correlation
-from asdf.report import gather, report_page, runs_in
+from asdf.report import report_page
 from asdf.report.effect_pictures import effect_section, find_effects, scale_of
+from tests.unit.report.folders import gathered_of
 from tests.unit.report.seeded import make_seeded_run
 
 
 def eer_of(folder) -> float:
     return evaluate(read_scores(folder / "scores" / "epoch.1" / "eval.txt")).eer
-
-
-def gathered_of(folders, replicates=50):
-    return gather(runs_in(folders), replicates=replicates)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +32,7 @@ def one_setting(tmp_path_factory):
 
 
 def test_one_setting_is_a_plot_on_a_logarithmic_axis(one_setting):
-    gathered = gathered_of(one_setting)
+    gathered = gathered_of(*one_setting, replicates=50)
     effects = find_effects(gathered)
     assert effects.settings == ("network.initial_learning_rate",)
     assert [point.values for point in effects.points] == [("1e-05",), ("0.0001",), ("0.001",)]
@@ -50,10 +47,7 @@ def test_one_setting_is_a_plot_on_a_logarithmic_axis(one_setting):
     assert [panel.x.text(tick) for tick in panel.x.ticks] == ["1e-05", "0.0001", "0.001"]
     # The intervals of three means, and the line through them.
     assert len(list(filter(None, map(panel.path, panel.lines)))) == 4
-    assert (
-        section.points.rows[0][3].shown
-        == f"{100 * mean:.2f} ± " + section.points.rows[0][3].shown.partition("± ")[2]
-    )
+    assert section.points.rows[0][3].shown.startswith(f"{100 * mean:.2f} ± ")
     page = report_page(gathered)
     assert 'data-plot="effect"' in page
     assert "The effect of settings as a table" in page
@@ -66,14 +60,11 @@ def test_two_settings_are_a_heat_map(tmp_path):
             settings = {"network__loss": loss, "network__minibatch_size": size}
             folder = tmp_path / f"{loss}-{size}"
             folders.append(make_seeded_run(folder, 0, sets=("eval",), shift=size / 4, **settings))
-    section = effect_section(gathered_of(folders))
+    section = effect_section(gathered_of(*folders))
     assert section.figure is None
     (heat,) = section.maps.maps
-    assert [cell.shown for cell in heat["table"].head] == [
-        "",
-        "minibatch_size = 4",
-        "minibatch_size = 16",
-    ]
+    head = [cell.shown for cell in heat["table"].head]
+    assert head == ["", "minibatch_size = 4", "minibatch_size = 16"]
     first = heat["table"].rows[0]
     assert first[0].shown == "loss = 'aam_softmax'"
     expected = [f"{100 * eer_of(tmp_path / f'aam_softmax-{size}'):.2f}" for size in (4, 16)]
@@ -88,21 +79,19 @@ def test_settings_that_changed_together_are_one_and_reported_as_confounded(tmp_p
         settings = {"network__loss": loss, "network__minibatch_size": size}
         folder = tmp_path / f"{loss}-{size}"
         folders.append(make_seeded_run(folder, 0, sets=("eval",), shift=size / 4, **settings))
-    gathered = gathered_of(folders)
+    gathered = gathered_of(*folders)
     effects = find_effects(gathered)
     assert effects.settings == ("network.loss + network.minibatch_size",)
     assert [point.values for point in effects.points] == [("'aam_softmax' + 4",), ("'focal' + 16",)]
     section = effect_section(gathered)
-    assert section.maps is None and section.figure.title.endswith(
-        "network.loss + network.minibatch_size"
-    )
+    assert section.maps is None and section.figure.title == f"Effect of {effects.settings[0]}"
     (sentence,) = section.confounded
     assert sentence.startswith("network.loss and network.minibatch_size changed together")
     assert "confounded" in sentence and f"<p>{sentence}</p>" in report_page(gathered)
     # A third run with one of them alone separates the two.
     settings = {"network__loss": "focal", "network__minibatch_size": 4}
     folders.append(make_seeded_run(tmp_path / "third", 0, sets=("eval",), **settings))
-    section = effect_section(gathered_of(folders))
+    section = effect_section(gathered_of(*folders))
     assert section.confounded == () and section.maps is not None
 
 
@@ -116,7 +105,7 @@ def test_more_settings_are_a_table_of_ranks_and_means(tmp_path):
         }
         folder = tmp_path / f"r{index}"
         folders.append(make_seeded_run(folder, 0, shift=shift, sets=("eval",), **settings))
-    section = effect_section(gathered_of(folders, 0))
+    section = effect_section(gathered_of(*folders))
     eers = [eer_of(folder) for folder in folders]
     rows = {row[0].shown: row[2] for row in section.ranks.rows}
     assert rows["network.initial_learning_rate"].value == pytest.approx(1)
@@ -142,16 +131,16 @@ def test_scales():
 
 def test_runs_that_differ_in_nothing_or_in_too_much_are_no_sweep(tmp_path):
     same = [make_seeded_run(tmp_path / f"s{seed}", seed, sets=("eval",)) for seed in (0, 1)]
-    assert find_effects(gathered_of(same, 0)) is None
+    assert find_effects(gathered_of(*same)) is None
     settings = {"network__loss": "focal", "network__score": "llr", "back_end__heads": 3}
     other = make_seeded_run(tmp_path / "other", 0, sets=("eval",), **settings)
-    assert find_effects(gathered_of([*same, other], 0)) is None
+    assert find_effects(gathered_of(*same, other)) is None
 
 
 def test_plots_for_papers_have_them(one_setting, tmp_path):
     from asdf.report import plots
 
-    figure = plots.effect_plot(find_effects(gathered_of(one_setting)))
+    figure = plots.effect_plot(find_effects(gathered_of(*one_setting)))
     axes = figure.axes[0]
     # Powers of ten are equally far apart.
     assert np.diff(axes.get_xticks()) == pytest.approx([np.log(10)] * 2)

@@ -7,9 +7,10 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.evaluation import evaluate, read_scores
-from asdf.report import gather, runs_in, runs_to_latex
+from asdf.report import runs_to_latex
 from asdf.tables.booktabs import latex_text
 from asdf.tasks.studies.seed_results import seed_sentences
+from tests.unit.report.folders import gathered_of
 from tests.unit.report.seeded import make_seeded_run
 
 
@@ -19,10 +20,8 @@ def folders(tmp_path_factory):
     folders = []
     for shift, name in ((3, "good_net"), (1, "bad_net")):
         for seed in range(3):
-            folder = base / f"{name}-seed{seed}"
-            folders.append(
-                make_seeded_run(folder, seed, shift=shift, sets=("eval",), own__shift=shift)
-            )
+            options = {"shift": shift, "sets": ("eval",), "own__shift": shift}
+            folders.append(make_seeded_run(base / f"{name}-seed{seed}", seed, **options))
     return folders
 
 
@@ -54,7 +53,7 @@ def test_the_command_writes_a_row_per_configuration(folders, tmp_path, capsys):
         assert latex.count(f"\\{word}") == latex.count("\\begin{tabular}{lrr}") == 1
     assert "{\\footnotesize bona fide + spoof trials: eval 40 + 60}" in latex
     assert "Welch's test over seeds" in latex
-    gathered = gather(runs_in(folders), replicates=100)
+    gathered = gathered_of(*folders, replicates=100)
     (first, second) = gathered.over_seeds.by_set["eval"]
     low, high = 100 * first.eer.interval.low, 100 * first.eer.interval.high
     means = r"95 \% intervals of the means on eval: good\_net-seed* "
@@ -66,22 +65,20 @@ def test_the_command_writes_a_row_per_configuration(folders, tmp_path, capsys):
 
 
 def test_single_runs_have_their_intervals(folders):
-    gathered = gather(runs_in([folders[0], folders[3]]), replicates=100)
+    gathered = gathered_of(folders[0], folders[3], replicates=100)
     head, good, bad = cells_of(runs_to_latex(gathered))
     assert head == ["System", "eval"]
     interval = gathered.on("eval")[0].summary.speaker_intervals.eer
     low, high = f"{100 * interval.low:.2f}", f"{100 * interval.high:.2f}"
     assert good[1] == f"\\textbf{{{100 * eer_of(folders[0]):.2f}}} ({low}--{high})"
     assert "textbf" not in bad[1]
-    over = interval.describe_groups("speakers")
-    assert f"EER in per cent; in brackets: 95 \\% intervals over {over}}}" in runs_to_latex(
-        gathered
-    )
+    note = f"in brackets: 95 \\% intervals over {interval.describe_groups('speakers')}}}"
+    assert f"EER in per cent; {note}" in runs_to_latex(gathered)
 
 
 def test_a_set_that_a_configuration_lacks_is_a_dash(folders, tmp_path):
     other = make_seeded_run(tmp_path / "other", 7, sets=("dev",))
-    rows = cells_of(runs_to_latex(gather(runs_in([*folders[:2], other]), replicates=0)))
+    rows = cells_of(runs_to_latex(gathered_of(*folders[:2], other)))
     assert rows[0] == ["System", "Seeds", "eval", "dev"]
     assert rows[2][1:3] == ["1", "--"]
     assert rows[1][3] == "--"
@@ -89,7 +86,7 @@ def test_a_set_that_a_configuration_lacks_is_a_dash(folders, tmp_path):
 
 def test_a_set_that_some_seeds_lack_says_of_how_many_its_mean_is(folders, tmp_path):
     more = make_seeded_run(tmp_path / "good_net-seed7", 7, sets=("eval", "dev"), own__shift=3)
-    latex = runs_to_latex(gather(runs_in([*folders[:3], more]), replicates=0))
+    latex = runs_to_latex(gathered_of(*folders[:3], more))
     head, row = cells_of(latex)
     assert head == ["System", "Seeds", "eval", "dev"]
     assert row[1] == "4"

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from asdf.__main__ import main
-from asdf.report import gather, report_page, runs_in, runs_to_latex
+from asdf.report import report_page, runs_to_latex
 from asdf.report.task_results import localisation_tables, source_sections
 from asdf.tasks.localisation.located_measures import located_result
 from asdf.tasks.tracing.source_measures import evaluate_sources
 from asdf.tasks.tracing.source_tables import source_result, sources_record
 from tests.unit.report.folders import HOSTILE, make_run
+from tests.unit.report.folders import gathered_of as gathered
 from tests.unit.report.tasks import (
     CLOSED,
     OPEN,
@@ -28,10 +29,6 @@ from tests.unit.report.test_page import read
 
 def shown(table) -> list[list[str]]:
     return [[cell.shown for cell in row] for row in (table.head, *table.rows)]
-
-
-def gathered(*folders, **options):
-    return gather(runs_in(folders), replicates=0, **options)
 
 
 @pytest.fixture
@@ -121,11 +118,13 @@ def test_the_page_has_both_sections_and_is_else_the_page_without_them(run, tmp_p
     body = plain[: plain.index("<script")]
     for word in ("source-tracing", "localisation", "matrix", "OSCR"):
         assert word not in body
-    rest = re.sub(
-        r'<section id="(source-tracing|localisation)">.*?</section>\n', "", page, flags=re.S
-    )
-    rest = re.sub(r'<li><a href="#(source-tracing|localisation)">.*?</li>\n', "", rest)
-    rest = re.sub(r"/\* Confusion matrices.*?(?=</style>)", "", rest, flags=re.S)
+    rest = page
+    for part in (
+        r'<section id="(source-tracing|localisation)">.*?</section>\n',
+        r'<li><a href="#(source-tracing|localisation)">.*?</li>\n',
+        r"/\* Confusion matrices.*?(?=</style>)",
+    ):
+        rest = re.sub(part, "", rest, flags=re.S)
     policies = [re.search(r"style-src \S+;", text)[0] for text in (rest, plain)]
     assert rest.replace(*policies) == plain
 
@@ -182,10 +181,8 @@ def test_several_runs_are_in_the_order_of_their_results(run, tmp_path):
     rows = shown(evaluated.results)[1:]
     assert [row[0] for row in rows] == ["better", "net"]
     assert (rows[0][6], rows[0][9], rows[0][11]) == ("100.00", "–", "–")
-    assert [confusion["name"] for confusion in evaluated.confusions] == [
-        "better on eval",
-        "net on eval",
-    ]
+    names = [confusion["name"] for confusion in evaluated.confusions]
+    assert names == ["better on eval", "net on eval"]
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"system": "epoch.2"}]', '{"a": 1}'])
@@ -213,9 +210,8 @@ def test_many_classes_have_no_matrix_and_no_picture(tmp_path):
     names = tuple(f"M{number:02}" for number in range(41))
     rng = np.random.default_rng(0)
     scores = traced(CLOSED)
-    many = type(scores).of_logits(
-        scores.ids, "model", names, [names[0]] * 5, rng.normal(size=(5, 41))
-    )
+    logits = rng.normal(size=(5, 41))
+    many = type(scores).of_logits(scores.ids, "model", names, [names[0]] * 5, logits)
     write_traced(folder, {"eval": many})
     (section,) = source_sections(gathered(folder).tasks.traced)
     (confusion,) = section.confusions
