@@ -70,7 +70,10 @@ def test_the_same_command_gives_the_same_bytes(capsys, files):
 
 def test_the_order_of_lines_does_not_count(capsys, files):
     run(capsys, "a_dev.txt", "b_dev.txt", "--json", "1.json", "--replicates", 0)
-    edit(files / "b_dev.txt", list.reverse)
+    lines = (files / "b_dev.txt").read_text().splitlines(keepends=True)
+    (files / "b_dev.txt").write_text("".join(reversed(lines)))
+    # It would say that the lines were changed.
+    remove_how_scored(files / "b_dev.txt")
     run(capsys, "a_dev.txt", "b_dev.txt", "--json", "2.json", "--replicates", 0)
     assert (files / "1.json").read_bytes() == (files / "2.json").read_bytes()
 
@@ -103,101 +106,57 @@ def test_unlabelled_scores_are_fused_too(capsys, files):
         scores = read_scores(f"{system}_eval.txt")
         lines = [f"{u} {s!r}\n" for u, s in zip(scores.ids, scores.scores.tolist(), strict=True)]
         (files / f"{system}_new.txt").write_text("".join(lines))
-    words = ("--out", "new.txt", "--replicates", 0)
-    run(capsys, "a_dev.txt", "b_dev.txt", "--apply", "a_new.txt", "b_new.txt", *words)
-    words = ("--out", "l.txt", "--replicates", 0)
-    run(capsys, "a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "b_eval.txt", *words)
+    for system, out in (("new", "new.txt"), ("eval", "l.txt")):
+        words = ("--apply", f"a_{system}.txt", f"b_{system}.txt", "--out", out, "--replicates", 0)
+        assert run(capsys, "a_dev.txt", "b_dev.txt", *words)[0] == 0
     new = [line.split() for line in (files / "new.txt").read_text().splitlines()]
     labelled = [line.split() for line in (files / "l.txt").read_text().splitlines()]
     assert new == [[utterance, score] for utterance, _, score in labelled]
-    status, _, errors = run(
-        capsys, "a_dev.txt", "b_dev.txt", "--apply", "a_new.txt", "b_eval.txt", *words
-    )
+    words = ("--apply", "a_new.txt", "b_eval.txt", "--out", "l.txt")
+    status, _, errors = run(capsys, "a_dev.txt", "b_dev.txt", *words)
     assert status == 2 and "some have labels, others do not" in errors
 
 
-def edit(path, change):
-    lines = path.read_text().splitlines(keepends=True)
-    change(lines)
-    path.write_text("".join(lines))
-    # It would say that the lines were changed.
-    remove_how_scored(path)
-
-
-def drop(lines):
-    del lines[3:5]
-
-
-def rename(lines):
-    lines[0] = lines[0].replace("dev/0.wav", "dev/other.wav")
-
-
-def repeat(lines):
-    lines.append(lines[0])
-
-
-def repeat_bare(lines):
-    lines.append(lines[0].replace("dev/0.wav", "0"))
-
-
-def relabel(lines):
-    lines[0] = lines[0].replace(" 1 ", " 0 ")
+DEV = ("a_dev.txt", "b_dev.txt")
+APPLY = (*DEV, "--apply", "a_eval.txt", "b_eval.txt")
+OVERWRITE = "and would overwrite it"
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("words", "status", "message"),
     [
-        (drop, "b_dev.txt does not have the trials of a_dev.txt: 2 are without a score here"),
-        (rename, "b_dev.txt does not have the trials of a_dev.txt: 1 are not in it: 'dev/other"),
-        (repeat, "'dev/0.wav' was already scored in line 1"),
-        (repeat_bare, "1 trials of a_dev.txt are scored more than once"),
-        (relabel, "1 of 150 trials are labelled differently in a_dev.txt: 'dev/0.wav'"),
+        (["a_dev.txt"], 2, "a fusion needs at least two systems"),
+        ([*DEV, "--out", "x"], 2, "--output must be given together with --apply"),
+        ([*APPLY[:-1], "--out", "x"], 2, "--apply has 1 values, but the fusion has 2 systems"),
+        ([*DEV, "--folds", "1"], 2, "--folds must be at least 2"),
+        ([*DEV, "--json", "a_dev.txt"], 2, OVERWRITE),
+        (["A=a_dev.txt", "b_dev.txt", "--json", "a_dev.txt"], 2, OVERWRITE),
+        ([*DEV, "--protocol", "dev.csv", "--json", "dev.csv"], 2, OVERWRITE),
+        ([*APPLY, "--out", "b_eval.txt"], 2, OVERWRITE),
+        ([*APPLY, "--out", "new.json", "--json", "new.json"], 2, OVERWRITE),
+        (["a_dev.txt", "cut.txt"], 1, "does not have the trials of a_dev.txt: 2 are without a"),
+        (["a_dev.txt", "renamed.txt"], 1, "a_dev.txt: 1 are not in it: 'dev/other"),
+        (["a_dev.txt", "twice.txt"], 1, "'dev/0.wav' was already scored in line 1"),
+        (["a_dev.txt", "bare.txt"], 1, "1 trials of a_dev.txt are scored more than once"),
+        (["a_dev.txt", "label.txt"], 1, "1 of 150 trials are labelled differently in a_dev.txt"),
     ],
 )
-def test_other_trials_are_refused(capsys, files, change, message):
-    edit(files / "b_dev.txt", change)
-    status, _, errors = run(capsys, "a_dev.txt", "b_dev.txt")
-    assert status == 1 and message in errors
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["a_dev.txt"], "a fusion needs at least two systems"),
-        (["a_dev.txt", "b_dev.txt", "--out", "x"], "--output must be given together with --apply"),
-        (
-            ["a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "--out", "x"],
-            "--apply has 1 values, but the fusion has 2 systems",
-        ),
-        (["a_dev.txt", "b_dev.txt", "--folds", "1"], "--folds must be at least 2"),
-    ],
-)
-def test_mistakes_in_the_command(capsys, files, words, message):
-    status, _, errors = run(capsys, *words)
-    assert status == 2 and message in errors
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["a_dev.txt", "b_dev.txt", "--json", "a_dev.txt"],
-        ["A=a_dev.txt", "b_dev.txt", "--json", "a_dev.txt"],
-        ["a_dev.txt", "b_dev.txt", "--protocol", "dev.csv", "--json", "dev.csv"],
-        ["a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "b_eval.txt", "--out", "b_eval.txt"],
-        [
-            *("a_dev.txt", "b_dev.txt", "--apply", "a_eval.txt", "b_eval.txt"),
-            *("--out", "new.json", "--json", "new.json"),
-        ],
-    ],
-)
-def test_no_input_and_no_other_output_is_overwritten(capsys, files, words):
-    lines = [line.split() for line in (files / "a_dev.txt").read_text().splitlines()]
-    rows = "".join(f"{name},{label}\n" for name, label, _ in lines)
-    (files / "dev.csv").write_text(f"path,label\n{rows}")
-    before = {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()}
-    status, _, errors = run(capsys, *words)
-    assert status == 2 and "and would overwrite it" in errors
-    assert {path.name: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
+def test_mistakes_are_one_message_and_write_nothing(capsys, files, words, status, message):
+    first, *others = (files / "b_dev.txt").read_text().splitlines(keepends=True)
+    for name, lines in {
+        "cut": [first, *others[2:]],
+        "renamed": [first.replace("dev/0.wav", "dev/other.wav"), *others],
+        "twice": [first, *others, first],
+        "bare": [first, *others, first.replace("dev/0.wav", "0")],
+        "label": [first.replace(" 1 ", " 0 "), *others],
+    }.items():
+        (files / f"{name}.txt").write_text("".join(lines))
+    rows = [f"dev/{index}.wav,{label}\n" for index, label in enumerate(LABELS)]
+    (files / "dev.csv").write_text("".join(["path,label\n", *rows]))
+    before = {path.name: path.read_bytes() for path in files.iterdir()}
+    ended, _, errors = run(capsys, *words)
+    assert ended == status and message in errors
+    assert {path.name: path.read_bytes() for path in files.iterdir()} == before
 
 
 @pytest.fixture
