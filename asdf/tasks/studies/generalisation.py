@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -54,57 +54,46 @@ _DAGGER = r"$^\dagger$"
 
 
 @dataclass(frozen=True)
-class SetRow:
-    """A set: its numbers of trials, and the EER of each configuration by name.
+class EerRow:
+    """A set, or several: its numbers of trials, and the EER of each configuration by name.
 
     Attributes:
+        sets: Sets that an average or a pooled result is of; () for a single set.
         is_own: Whether the set is of a corpus used in training.
         published: Lowest published EERs with the same protocol, in words; '' if none is known.
         remark: Remark such as ', chose the network', for any of the systems; '' for an unused set.
+        leader: Configuration that is significantly the best over several sets; '' if none is.
     """
 
     name: str
-    is_own: bool
     bona_fide: int
     spoof: int
     eers: Mapping[str, Spread]
+    sets: tuple[str, ...] = ()
+    is_own: bool = False
     published: str = ""
     remark: str = ""
+    leader: str = ""
 
-    def corpus_words(self) -> str:
-        """Return whether its corpus was used in training, and how else the set was used."""
+    @property
+    def corpus(self) -> str:
+        """Whether the corpus of a set was used in training, and how else the set was used."""
+        if self.sets:
+            return ""
         return ("trained on" if self.is_own else "other") + self.remark
 
 
 @dataclass(frozen=True)
-class TotalRow:
-    """The EERs over several sets: their average, or the EER of all trials together.
+class Generalisation:
+    """The performance of configurations on sets of corpora not used in training.
 
     Attributes:
-        leader: Configuration that is significantly the best; '' if there is none.
+        rows: Rows of single sets, followed by those over several sets.
     """
-
-    name: str
-    sets: tuple[str, ...]
-    bona_fide: int
-    spoof: int
-    eers: Mapping[str, Spread]
-    leader: str = ""
-
-
-@dataclass(frozen=True)
-class Generalisation:
-    """The performance of configurations on sets of corpora not used in training."""
 
     trained_on: tuple[str, ...]
     configurations: tuple[str, ...]
-    sets: list[SetRow]
-    totals: list[TotalRow] = field(default_factory=list)
-
-    @property
-    def rows(self) -> list[SetRow | TotalRow]:
-        """The rows of single sets, followed by those over several sets."""
-        return [*self.sets, *self.totals]
+    rows: list[EerRow]
 
 
 def corpus_of(name: str) -> str:
@@ -144,7 +133,7 @@ def measure_generalisation(
     totals = table.total_rows(set_names, "")
     if own and len(others) > 1:
         totals = [*table.total_rows(others, " of other corpora"), *totals]
-    return Generalisation(tuple(trained), tuple(each(configurations, "name")), rows, totals)
+    return Generalisation(tuple(trained), tuple(each(configurations, "name")), rows + totals)
 
 
 class _Table:
@@ -168,7 +157,7 @@ class _Table:
         drawn = [(result.name, result.set, result.draws) for result in over.results()]
         self._draws = {(name, of): draws for name, of, draws in drawn if draws is not None}
 
-    def set_row(self, set_name: str, is_own: bool) -> SetRow:
+    def set_row(self, set_name: str, is_own: bool) -> EerRow:
         eers = {}
         for known in self._configurations:
             draws = self._draws_on(known, set_name)
@@ -179,9 +168,9 @@ class _Table:
         published = _published_words(set_name, measured)
         remark = "".join(dict.fromkeys(role_words(m.summary.scored.role) for m in measured))
         sizes = (result.bona_fide, result.spoof)
-        return SetRow(set_name, is_own, *sizes, eers, published, remark)
+        return EerRow(set_name, *sizes, eers, (), is_own, published, remark)
 
-    def total_rows(self, set_names: Sequence[str], of_which: str) -> list[TotalRow]:
+    def total_rows(self, set_names: Sequence[str], of_which: str) -> list[EerRow]:
         """Return the average and the pooled row over the sets."""
         averages = {}
         pools = {}
@@ -209,8 +198,8 @@ class _Table:
                 continue
             eers = {name: spreads(draws)[0] for name, draws in by_name.items()}
             title = f"{kind}, {len(set_names)} sets{of_which}"
-            leader = _leader(by_name)
-            rows.append(TotalRow(title, tuple(set_names), bona_fide, spoof, eers, leader))
+            row = EerRow(title, bona_fide, spoof, eers, tuple(set_names), leader=_leader(by_name))
+            rows.append(row)
         return rows
 
     def _draws_on(self, known: Configuration, set_name: str) -> SeedDraws | None:
@@ -283,8 +272,8 @@ def generalisation_table(known: Generalisation) -> PageTable:
     labels = labels_of(known.configurations, _LABEL)
     for name, label in zip(known.configurations, labels, strict=True):
         columns.append((rate(name, label, whole_name=name), _values(known, name)))
-    if any(row.published for row in known.sets):
-        published = [row.published or None for row in known.sets] + [None] * len(known.totals)
+    if any(row.published for row in known.rows):
+        published = [row.published or None for row in known.rows]
         columns.append(Column("published", "Published EER %").with_texts(published))
     table = Table(each(known.rows, "name"), columns, "Set")
     return as_page(table, f"EER in %, trained on {', '.join(known.trained_on)}", "generalisation")
@@ -301,7 +290,7 @@ def generalisation_text(known: Generalisation) -> str:
         shown = ["-" if known is None else finer.format_bounds(known, " .. ") for known in bounds]
         columns.append(texts("95 %", shown))
     lines = as_lines(Table(each(known.rows, "name"), columns, "set"))
-    published = [row for row in known.sets if row.published]
+    published = [row for row in known.rows if row.published]
     lines += [f"published on {row.name}: {row.published}" for row in published]
     return "".join(f"{line}\n" for line in lines)
 
@@ -309,9 +298,8 @@ def generalisation_text(known: Generalisation) -> str:
 def _trial_columns(known: Generalisation, headings: tuple[str, str, str]) -> Columns:
     """Return the corpus of each set, and its numbers of trials."""
     corpus, bona_fide, spoof = headings
-    words = [row.corpus_words() for row in known.sets] + [""] * len(known.totals)
     return [
-        texts(corpus, words, is_left=True),
+        texts(corpus, each(known.rows, "corpus"), is_left=True),
         counts(bona_fide, each(known.rows, "bona_fide")),
         counts(spoof, each(known.rows, "spoof")),
     ]
@@ -319,33 +307,30 @@ def _trial_columns(known: Generalisation, headings: tuple[str, str, str]) -> Col
 
 def _values(known: Generalisation, name: str) -> list[Value]:
     """Return the EERs of a configuration by row; averages and pooled EERs are tested."""
-    return [
-        *(Value.of_spread(row.eers.get(name)) for row in known.sets),
-        *(Value.of_spread(row.eers.get(name), is_best=row.leader == name) for row in known.totals),
-    ]
+    rows = known.rows
+    return [Value.of_spread(row.eers.get(name), is_best=row.leader == name) for row in rows]
 
 
 def generalisation_json(known: Generalisation) -> str:
     """Return the table with all digits, EERs as fractions."""
-    sets = [
-        {**_record(row), "is_own": row.is_own, "remark": row.remark.removeprefix(", ")}
-        for row in known.sets
-    ]
-    totals = [{**_record(row), "sets": list(row.sets)} for row in known.totals]
-    return as_json({"trained_on": list(known.trained_on), "sets": sets, "totals": totals})
-
-
-def _record(row: SetRow | TotalRow) -> dict[str, Any]:
-    eers = {}
-    for name, spread in row.eers.items():
-        interval = spread.interval
-        eers[name] = {
-            "mean": spread.mean,
-            "deviation": spread.deviation,
-            "values": list(spread.values),
-            "interval_95": None if interval is None else [interval.low, interval.high],
-        }
-    return {"name": row.name, "bona_fide": row.bona_fide, "spoof": row.spoof, "eer": eers}
+    record: dict[str, Any] = {"trained_on": list(known.trained_on), "sets": [], "totals": []}
+    for row in known.rows:
+        eers = {}
+        for name, spread in row.eers.items():
+            interval = spread.interval
+            eers[name] = {
+                "mean": spread.mean,
+                "deviation": spread.deviation,
+                "values": list(spread.values),
+                "interval_95": None if interval is None else [interval.low, interval.high],
+            }
+        entry = {"name": row.name, "bona_fide": row.bona_fide, "spoof": row.spoof, "eer": eers}
+        if row.sets:
+            record["totals"].append({**entry, "sets": list(row.sets)})
+        else:
+            remark = row.remark.removeprefix(", ")
+            record["sets"].append({**entry, "is_own": row.is_own, "remark": remark})
+    return as_json(record)
 
 
 def generalisation_to_latex(
@@ -354,22 +339,19 @@ def generalisation_to_latex(
     """Return a table of configurations by set, with averages and pooled results."""
     columns: Columns = []
     for row in known.rows:
-        mark = ""
-        if isinstance(row, TotalRow):
-            leader = row.leader
-        else:
-            mark = _DAGGER if row.is_own else ""
+        leader = row.leader
+        if not row.sets:
             leader = leading.get(row.name, {}).get("eer", "")
             if results := over.by_set.get(row.name):
                 # Where seeds were compared, the test over seeds counts, not that of one network.
                 leader = results[0].name if over.is_leading(results[0]) else ""
         eers = [(row.eers.get(name), name == leader) for name in known.configurations]
         values = [Value.of_spread(eer, is_best=is_best) for eer, is_best in eers]
-        columns.append((rate(row.name, paper_mark=mark), values))
+        columns.append((rate(row.name, paper_mark=_DAGGER if row.is_own else ""), values))
     notes = [f"trained on {', '.join(known.trained_on)}; EER in per cent"]
-    if any(row.is_own for row in known.sets):
+    if any(row.is_own for row in known.rows):
         notes.append("sets with a dagger are of the corpus that was trained on")
-    remarked = [row for row in known.sets if row.remark]
+    remarked = [row for row in known.rows if row.remark]
     notes += [f"{row.name}: {row.remark.removeprefix(', ')}" for row in remarked]
     if any(value.is_best for _, values in columns for value in values):
         notes.append(f"bold: {SEEDS_LEAD}")
