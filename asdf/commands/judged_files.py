@@ -70,26 +70,22 @@ def named_systems(words: Sequence[str]) -> list[System]:
     Raises:
         UsageError: two systems have the same name, or a name is empty.
     """
-    stated_names = []
-    paths = []
-    groups = []
+    stated: list[tuple[str | None, Path, str]] = []
     for word in words:
         name, files = _split_name(word)
+        group = name if name is not None and len(files) > 1 else ""
         for number, path in enumerate(files, 1):
-            is_group = name is not None and len(files) > 1
-            stated_names.append(f"{name} #{number}" if is_group else name)
-            groups.append(name or "" if is_group else "")
-            paths.append(path)
-    for name in stated_names:
-        if name is not None and (not name or stated_names.count(name) > 1):
+            stated.append((f"{name} #{number}" if group else name, path, group))
+    given = [name for name, _, _ in stated if name is not None]
+    for name in given:
+        if not name or given.count(name) > 1:
             raise UsageError(
                 f"{name!r} is empty or names several systems. Give each NAME=SCORES a different "
                 "name."
             )
-    unnamed = [path for name, path in zip(stated_names, paths, strict=True) if name is None]
-    names_of_files = iter(names_of(unnamed) if unnamed else [])
-    names = numbered([next(names_of_files) if name is None else name for name in stated_names])
-    return list(map(System, names, paths, groups))
+    of_files = iter(names_of([path for name, path, _ in stated if name is None]))
+    names = numbered([next(of_files) if name is None else name for name, _, _ in stated])
+    return [System(name, path, group) for name, (_, path, group) in zip(names, stated, strict=True)]
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:

@@ -21,16 +21,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from asdf.arrays import Indices
 from asdf.commands.options import Command, argument, flag, option
-from asdf.commands.outputs import show, write_outputs
+from asdf.commands.outputs import show
 from asdf.corpora import (
     SPLITS,
     choose,
@@ -113,23 +112,17 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     shares = _read_shares(args.shares)
     trials = _read(args)
-    more = dict(trials.columns)
-    if args.names:
-        more.update(columns_from_names(trials.ids, args.names))
-    if args.table:
-        more.update(_from_table(args.table, trials))
-    trials = replace(trials, columns=more)
+    of_names = columns_from_names(trials.ids, args.names) if args.names else {}
+    of_table = _from_table(args.table, trials) if args.table else {}
+    trials = replace(trials, columns={**trials.columns, **of_names, **of_table})
     lists = _divide(args, trials, shares)
     data = Path(args.data)
     is_located = parse_located(args.data) is not None
     usual = trials.folder if is_located else data.parent
     into = args.output or (data if data.is_dir() else usual)
     into.mkdir(parents=True, exist_ok=True)
-    outputs = []
     for name, part in lists.items():
-        written = _relative(part, into)
-        outputs.append((into / f"{name}_list.txt", partial(write_trials, trials=written)))
-    write_outputs(outputs)
+        write_trials(into / f"{name}_list.txt", _relative(part, into))
     show("\n".join(_describe(lists, into)))
     _warn(lists)
     return 0
@@ -211,12 +204,11 @@ def _from_table(path: Path, trials: TrialList) -> dict[str, list[str]]:
     if len(by_name) < len(entries):
         # Names that occur in several rows are ambiguous; whole paths are not.
         by_name = {}
-    columns: dict[str, list[str]] = {}
-    for entry in entries.values():
-        for name in entry:
-            # The classes are those of the folders.
-            if plain_word(name) not in _NO_COLUMNS:
-                columns[name] = []
+    named = dict.fromkeys(chain.from_iterable(entries.values()))
+    # The classes are those of the folders.
+    columns: dict[str, list[str]] = {
+        name: [] for name in named if plain_word(name) not in _NO_COLUMNS
+    }
     missing = []
     for name in trials.ids:
         row = entries.get(name) or by_name.get(bare_name(name))
@@ -242,12 +234,8 @@ def _divide(
     if splits and not args.divide:
         named = [SPLITS.get(plain_word(split), "") for split in splits]
         if all(named):
-            lists = {}
-            for name in _LISTS:
-                indices: Indices = np.flatnonzero(np.array(named) == name)
-                if indices.size:
-                    lists[name] = trials.select(indices)
-            return lists
+            used = [name for name in _LISTS if name in named]
+            return {name: trials.select(np.flatnonzero(np.array(named) == name)) for name in used}
         show_error(
             f"warning: {named.count('')} of {len(trials)} recordings are not in a folder for "
             "train, dev or test, so all recordings are split again."
@@ -286,24 +274,20 @@ def _describe(lists: Mapping[str, TrialList], into: Path) -> list[str]:
 
 def _warn(lists: Mapping[str, TrialList]) -> None:
     """Warn on stderr about weaknesses of these lists."""
+    seen: Counter[str] = Counter()
+    unknown = 0
     for name, part in lists.items():
+        speakers = part.columns.get("speaker", ())
+        seen.update({*speakers} - _UNKNOWN)
+        unknown += sum(speaker in _UNKNOWN for speaker in speakers)
         for label, kind in ((1, "bona fide"), (0, "spoof")):
             if not (part.labels == label).any():
                 show_error(
                     f"warning: {name}_list.txt has no {kind} recording, so it cannot be used alone "
                     "for training or for an EER."
                 )
-    if len(lists) > 1:
-        _warn_of_speakers(list(lists.values()))
-
-
-def _warn_of_speakers(lists: Sequence[TrialList]) -> None:
-    seen: Counter[str] = Counter()
-    unknown = 0
-    for part in lists:
-        speakers = part.columns.get("speaker", ())
-        seen.update({*speakers} - _UNKNOWN)
-        unknown += sum(speaker in _UNKNOWN for speaker in speakers)
+    if len(lists) == 1:
+        return
     if not seen:
         show_error(
             "warning: the speakers are unknown, so the same voice may be in several lists, which "
