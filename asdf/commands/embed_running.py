@@ -34,7 +34,7 @@ from asdf.runs.log import log_to_screen
 from asdf.scoring.computing import agree_on_engine, agree_on_precision
 from asdf.scoring.score_list import score_with_extras
 from asdf.scoring.scorer import Scorer
-from asdf.settings.sections import Audio, Computing, SpeechActivity
+from asdf.settings.sections import Computing
 from asdf.version import VERSION
 
 if TYPE_CHECKING:
@@ -99,16 +99,28 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
         owns_network=True,
         audio=settings.audio,
     )
-    known = _find_usable(args, settings.sad, settings.audio, folder, world, stop)
+    trials = read_recordings(args.list, args.folder, args.subset)
+    # The files in a folder are unchecked, so all are decoded first; those of a list are known.
+    check = Path(args.list).is_dir()
+    table, sad, audio = folder / "lengths", settings.sad, settings.audio
+    lengths = measure_lengths(trials, sad, table, world, stop, check, skip_broken=True, audio=audio)
+    usable = np.flatnonzero(lengths)
+    if not usable.size:
+        raise AsdfError(
+            f"{trials.name}: none of its {len(trials)} recordings can be used; the reasons are "
+            "above. Check --folder and the list."
+        )
+    skipped = len(trials) - usable.size
+    if skipped:
+        trials, lengths = trials.select(usable), lengths[usable]
     # On the main process alone, since the digest reads the whole network file.
-    how = world.run_on_main(lambda: _describe_work(args, path, scorer, settings.sad, known))
+    how = world.run_on_main(lambda: _describe_work(args, path, scorer, sad.mode, trials, skipped))
     rows = folder / "trials"
-    listed = (known.trials, known.lengths, settings, world, stop, [EMBEDDING], rows)
-    scored = score_with_extras(scorer, *listed)
+    scored = score_with_extras(scorer, trials, lengths, settings, world, stop, [EMBEDDING], rows)
 
     def write() -> None:
         assert scored is not None
-        embeddings = Embeddings(known.trials, scored.extras[EMBEDDING], scored.scores, how)
+        embeddings = Embeddings(trials, scored.extras[EMBEDDING], scored.scores, how)
         write_embeddings(args.output, embeddings)
         written.append(embeddings)
 
@@ -119,25 +131,24 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
 
 
 def _describe_work(
-    args: EmbedOptions, path: Path, scorer: Scorer, sad: SpeechActivity, known: _Usable
+    args: EmbedOptions, path: Path, scorer: Scorer, sad: str, trials: TrialList, skipped: int
 ) -> dict[str, Any]:
     """Return everything that the embeddings depend on, as plain values."""
-    # Left out if there are none, so that the bytes of such files do not change.
-    skipped = {"skipped": known.skipped} if known.skipped else {}
     return {
         "asdf": VERSION,
         "network": Path(describe_source(args.network, path)).name,
         # For a file, equal to the output of `sha256sum`.
         "sha256": digest_of(path) if path.is_dir() else sha256_of(path),
         "scored": scorer.length.record(),
-        "sad": sad.mode,
+        "sad": sad,
         "precision": scorer.precision.name,
         "engine": scorer.engine,
         "device": scorer.device.type,
         "threads": _THREADS,
-        "list": known.trials.name,
-        "trials": known.trials.digest(),
-        **skipped,
+        "list": trials.name,
+        "trials": trials.digest(),
+        # Left out if there are none, so that the bytes of such files do not change.
+        **({"skipped": skipped} if skipped else {}),
     }
 
 
@@ -163,51 +174,6 @@ def write_embeddings(path: Path, embeddings: Embeddings) -> None:
     save: Any = np.savez
     with atomic_write(path, "wb") as file:
         save(file, **arrays)
-
-
-@dataclass(frozen=True)
-class _Usable:
-    """The trials whose recordings can be read.
-
-    Attributes:
-        lengths: Number of samples of each, (N,) int64.
-        skipped: Number of the other trials.
-    """
-
-    trials: TrialList
-    lengths: np.ndarray
-    skipped: int
-
-
-def _find_usable(
-    args: EmbedOptions,
-    sad: SpeechActivity,
-    audio: Audio,
-    folder: Path,
-    world: World,
-    stop: StopRequest,
-) -> _Usable:
-    """Measure the recordings, logging and leaving out unreadable ones.
-
-    Raises:
-        AsdfError: none can be read.
-        Stopped: a stop was requested.
-    """
-    trials = read_recordings(args.list, args.folder, args.subset)
-    # The files in a folder are unchecked, so all are decoded first; those of a list are known.
-    check = Path(args.list).is_dir()
-    table = folder / "lengths"
-    lengths = measure_lengths(trials, sad, table, world, stop, check, skip_broken=True, audio=audio)
-    usable = np.flatnonzero(lengths)
-    if not usable.size:
-        raise AsdfError(
-            f"{trials.name}: none of its {len(trials)} recordings can be used; the reasons are "
-            "above. Check --folder and the list."
-        )
-    skipped = len(trials) - usable.size
-    if skipped:
-        return _Usable(trials.select(usable), lengths[usable], skipped)
-    return _Usable(trials, lengths, 0)
 
 
 @contextmanager
