@@ -75,7 +75,7 @@ def test_every_file_of_the_page_is_run() -> None:
     assert of_page == re.findall(r"^# (my_\w+)\.py$", PAGE, re.MULTILINE)
     listed = re.findall(r"^\| \[(\w+)\.py\]", (IDEAS / "README.md").read_text(), re.MULTILINE)
     assert sorted(listed) == [name for name in EXAMPLES if name not in of_page]
-    assert len(of_page) == 17 and len(listed) == 8
+    assert len(of_page) == 15 and len(listed) == 10
 
 
 def test_the_settings_shown_are_those_of_the_loss() -> None:
@@ -152,12 +152,12 @@ def test_the_head_for_sources(recipe, capsys):
 
 
 def test_the_task_next_to_another_one(recipe, capsys):
-    outcome = run(recipe, capsys, EXAMPLES["my_task"], "recipe.end_stage=3")
+    outcome = run(recipe, capsys, EXAMPLES["forget_speakers"], "recipe.end_stage=3")
     file = network_of(recipe)
     assert file["settings"]["speakers"] == {"weight": 0.3}
     assert file["sources"]["classes"] == ["A01", "A02", "A03"]
     entry = file["heads"]["speakers"]
-    assert entry["head"] == "my_task.SpeakerHead" and entry["dimension"] == 48
+    assert entry["head"] == "forget_speakers.SpeakerHead" and entry["dimension"] == 48
     count = len(entry["names"])
     assert f"; {count} speakers" in outcome.output
     scores = recipe.system() / "scores" / "epoch.1"
@@ -266,7 +266,7 @@ def test_the_network(recipe, capsys):
 
 
 def test_a_network_that_takes_references_hears_zeros_without_one(recipe, capsys):
-    run(recipe, capsys, EXAMPLES["my_reference"], "recipe.end_stage=2")
+    run(recipe, capsys, EXAMPLES["reference"], "recipe.end_stage=2")
     scores = read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")
     assert np.isfinite(scores.scores).all()
 

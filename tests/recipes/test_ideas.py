@@ -39,8 +39,8 @@ CONFIGS = {
     "network.callbacks = ('idea_measures.Losses',)\nnetwork.schedule = 'idea_measures.noam'",
     "branches": "network.network_class = 'idea_branches.TwoBranches'\n"
     "front_end.front_end_class = None\nback_end.back_end_class = None",
-    "reversed": "network.tasks = ('my_task.Speakers',)",
-    "two heads": "network.tasks = ('my_task.Speakers',)\nsource.column = 'attack'",
+    "reversed": "network.tasks = ('forget_speakers.Speakers',)",
+    "two heads": "network.tasks = ('forget_speakers.Speakers',)\nsource.column = 'attack'",
     "taught": "network.tasks = ('distillation.Taught',)\n"
     "taught.network = 'output/teacher/networks/epoch.2.step.10.pt'",
     "sam": "network.training_step = 'my_sam.SAM'\nsam.rho = 0.1",

@@ -12,7 +12,7 @@ from tests.test_your_own import EXAMPLES
 
 CONFIG = """
 beside < debug
-network.network_class = 'my_reference.BesideReference'
+network.network_class = 'reference.BesideReference'
 front_end.architecture = 'tiny'
 network.max_epochs = 1
 network.minibatch_size = 8
@@ -26,7 +26,7 @@ recipe.end_stage = 2
 @pytest.fixture
 def beside(recipe, corpus):
     """A recipe whose lists name a reference for two of three trials."""
-    (recipe.folder / "my_reference.py").write_text(EXAMPLES["my_reference"].code)
+    (recipe.folder / "reference.py").write_text(EXAMPLES["reference"].code)
     entries = []
     for name in ("train", "dev"):
         lines = (corpus / f"{name}_list.txt").read_text().splitlines()
