@@ -27,6 +27,7 @@ COLUMNS: dict[str, str] = {
     "sources": "asdf.tasks.tracing.source_scores.SourceColumn",
     "parts": "asdf.scoring.parts.PartColumn",
     "frames": "asdf.tasks.localisation.frame_scores.FrameColumn",
+    "channels": "asdf.scoring.differing.ChannelColumn",
     "llr": "asdf.scoring.columns.LlrColumn",
 }
 """Class of each column of the core, by key, in the order in which they are computed."""
@@ -97,6 +98,8 @@ class ScoreColumn:
         attributes: Attributes of the value that results have too, with what they are without it.
         cells: Names of its columns in CSV.
         place: Place of its columns among those of others in CSV, and of its keys in JSON.
+        answer, answer_heading: Type and meaning of each entry of `entry` and of `heading`, for the
+            description of a service; a mapping for the entries of an entry.
         of_trials: Whether trial scores have it, and not only those of whole recordings.
         needs: Outputs of the network that it needs, which are computed on request.
         is_for_people: Whether its words are shown on a terminal alone.
@@ -107,6 +110,8 @@ class ScoreColumn:
     attributes: ClassVar[dict[str, Any]] = {}
     cells: ClassVar[tuple[str, ...]] = ()
     place: ClassVar[tuple[int, int]] = (50, 65)
+    answer: ClassVar[Mapping[str, tuple[Any, str]]] = {}
+    answer_heading: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     of_trials: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ()
     is_for_people: ClassVar[bool] = False
@@ -275,6 +280,14 @@ class LlrColumn(ScoreColumn):
     attributes: ClassVar[dict[str, Any]] = {"llr": None, "unbounded_llr": None}
     cells: ClassVar[tuple[str, ...]] = ("log10_llr", "unbounded_llr")
     place = (30, 20)
+    answer: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "llr": (float, "The score, where it is a natural-log likelihood ratio."),
+        "log10_llr": (float, "The same to the base of ten."),
+        "unbounded_llr": (
+            float,
+            "Unbounded value of the calibration's map, where its set supports only `llr`.",
+        ),
+    }
     # Words are for people: programs find them in --csv and --json.
     is_for_people = True
     kind = Ratio

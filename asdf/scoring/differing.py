@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from asdf.places import split_part
-from asdf.scoring.columns import UNDECIDED, ScoreColumn
+from asdf.scoring.columns import UNDECIDED, Request, ScoreColumn
 from asdf.scoring.scored import BONA_FIDE, MIXED, SPOOF, Score, Scored, decide_verdict
 
 _ROW_FIELDS = ("score", "verdict", "seconds", "seconds_scored")
@@ -38,9 +38,19 @@ class ChannelColumn(ScoreColumn):
     key = "channels"
     kind = Differing
     place = (55, 75)
+    answer: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "channels": (
+            list[dict[str, Any]],
+            "Scores of its channels or sound tracks, where these are not the same sound.",
+        )
+    }
 
     def __init__(self, threshold: float | None) -> None:
         self._threshold = threshold
+
+    @classmethod
+    def wanted(cls, request: Request) -> ChannelColumn:
+        return cls(request.threshold)
 
     @classmethod
     def entry(cls, value: Differing) -> dict[str, Any]:

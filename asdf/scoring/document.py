@@ -24,7 +24,6 @@ from asdf.interchange import find_network
 from asdf.places import open_file
 from asdf.runs.files import digest_of, sha256_of
 from asdf.scoring.columns import ScoreColumn, join_placed
-from asdf.scoring.differing import ChannelColumn
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.text import AnyPath
 from asdf.trials.how_scored import in_precision
@@ -249,7 +248,8 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         name = "a score" if calibration is None else "an LLR"
         decision = f"bona fide from {name} of {threshold:g} on"
     scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
-    columns = [c for c in detector.pipeline.summary.columns if c.of_trials or not are_trials]
+    every = detector.pipeline.summary.columns
+    columns = tuple(column for column in every if column.of_trials or not are_trials)
     return Heading(
         scores,
         network,
@@ -257,7 +257,7 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         threshold,
         decision,
         detector.precision,
-        columns=(*columns, ChannelColumn(threshold)),
+        columns=columns,
         calibration=calibration.summary() if calibration else None,
         remark=detector.remark,
     )

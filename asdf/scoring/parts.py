@@ -38,6 +38,32 @@ OWN_THRESHOLD = (
 )
 
 
+_WINDOWS_ANSWER = {
+    "window_s": (float, "Seconds of a window."),
+    "hop_s": (float, "Seconds from the start of a window to that of the next."),
+    "threshold": (float, "Score below which a window is in a part."),
+}
+_ALARMS_ANSWER = {
+    "rate": (float, "Proportion of the recordings counted; null where none was as long."),
+    "at_most": (float, "Upper bound of the rate, one-sided, at 95 %."),
+    "recordings": (int, "Number of genuine recordings counted."),
+}
+_SEARCHED_ANSWER = {
+    "windows": (int, "Number of windows that were compared with the threshold."),
+    **_WINDOWS_ANSWER,
+    "false_alarms": (
+        _ALARMS_ANSWER,
+        "How often genuine recordings have such a window; null where the threshold was not "
+        "estimated for windows.",
+    ),
+    "expected": (
+        float,
+        "Number of windows below the threshold to expect in genuine speech of this length; absent "
+        "if unknown.",
+    ),
+}
+
+
 @dataclass(frozen=True)
 class FalseAlarms:
     """Rate at which a genuine recording of a given number of windows has one below the threshold.
@@ -365,6 +391,23 @@ class PartColumn(ScoreColumn):
     cells = ("parts", "windows_searched")
     place = (20, 60)
     of_trials = False
+    answer: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "parts": (
+            list[WindowScore],
+            "Parts that sound spoofed by themselves, each with its lowest score; only for "
+            "recordings that were searched for them.",
+        ),
+        "searched": (_SEARCHED_ANSWER, "How parts were searched for; absent where they were not."),
+    }
+    answer_heading: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "part_search": (
+            {
+                **_WINDOWS_ANSWER,
+                "note": (str, "Effect of the number of windows on the rate of false alarms."),
+            },
+            "How long recordings are searched for parts; absent where they are not.",
+        )
+    }
 
     def __init__(self, search: PartSearch) -> None:
         self.search = search

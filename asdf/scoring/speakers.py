@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -138,6 +138,11 @@ class SpeakerColumn(ScoreColumn):
     kind = Speaker
     cells = ("speaker", "overlapped_s")
     place = (60, 58)
+    answer: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "speaker": (str, "Name of the speaker in the RTTM."),
+        "alone": (list[tuple[float, float]], "Stretches in which nobody else speaks, in seconds."),
+        "overlapped_s": (float, "Seconds of the speaker's turns with others' speech."),
+    }
 
     def heading(self) -> dict[str, Any]:
         return {"of_speakers": True}

@@ -24,7 +24,7 @@ support neither proposition.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -310,6 +310,18 @@ class SupportColumn(LlrColumn):
         **LlrColumn.attributes,
         "llr_interval": None,
         "llr_words": "",
+    }
+    answer: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        **LlrColumn.answer,
+        "llr_words": (
+            str,
+            "The same in the words of the ENFSI guideline of 2015; absent where the recording is "
+            "not judged or `unlike`.",
+        ),
+        "llr_interval": (
+            list[float],
+            "Its interval at 95 %, from the bootstrap of the calibration set.",
+        ),
     }
     cells = ("log10_llr", "llr_low", "llr_high", "unbounded_llr", "llr_words")
 

@@ -358,6 +358,17 @@ class UnlikeColumn(ScoreColumn):
     key = "unlike"
     kind = Likeness
     attributes: ClassVar[dict[str, Any]] = {"unlike": None, "distance": None}
+    answer: ClassVar[Mapping[str, tuple[Any, str]]] = {
+        "unlike": (
+            bool,
+            "Whether the recording is unlike the calibration set, so that `llr` does not apply to "
+            "it; absent where the calibration cannot test it.",
+        ),
+        "distance": (
+            float,
+            "Distance of the recording's embedding from the calibration set; unlike above 1.",
+        ),
+    }
     cells = ("unlike", "distance")
     place = (40, 30)
     needs = ("embedding",)

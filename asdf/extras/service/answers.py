@@ -1,13 +1,19 @@
 """The answers of a service as in its OpenAPI description.
 
-They describe the output of `python -m asdf score --json` for one recording.
+They describe the output of `python -m asdf score --json` for one recording; what columns say of it
+is described by the columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from asdf.scoring.columns import find_columns
+from asdf.scoring.scored import WindowScore
+from asdf.scoring.speakers import SpeakerColumn
 
 
 class _Answer(BaseModel):
@@ -28,37 +34,26 @@ class WindowAnswer(_Answer):
     """Value of the calibration's map, where the score is one of its bounds."""
 
 
-class FalseAlarmsAnswer(_Answer):
-    """How often a genuine recording of as many windows has one below the threshold."""
-
-    rate: float | None
-    """Proportion of the recordings counted; null where none was as long."""
-    at_most: float
-    """Upper bound of the rate, one-sided, at 95 %."""
-    recordings: int
-    """Number of genuine recordings counted."""
+_ANSWERS = {WindowScore: WindowAnswer, list[WindowScore]: list[WindowAnswer]}
 
 
-class SearchedAnswer(_Answer):
-    """How a recording was searched for parts that sound spoofed."""
-
-    windows: int
-    """Number of windows that were compared with the threshold."""
-    window_s: float
-    """Seconds of a window."""
-    hop_s: float
-    """Seconds from the start of a window to that of the next."""
-    threshold: float
-    """Score below which a window is in a part."""
-    false_alarms: FalseAlarmsAnswer | None
-    """How often genuine recordings have such a window; null where the threshold was not estimated
-    for windows."""
-    expected: float | None = None
-    """Number of windows below the threshold to expect in genuine speech of this length; absent if
-    unknown."""
+def _described(
+    name: str, base: type[_Answer], fields: Mapping[str, tuple[Any, str]], doc: str | None = None
+) -> type[_Answer]:
+    """Return an answer with what columns say: types and meanings by name, in addition to `base`."""
+    made: dict[str, Any] = {}
+    for key, (kind, meaning) in fields.items():
+        if isinstance(kind, Mapping):
+            title = "".join(part.capitalize() for part in key.split("_"))
+            kind = _described(f"{title}Answer", _Answer, kind, meaning)
+        made[key] = (_ANSWERS.get(kind, kind) | None, Field(None, description=meaning))
+    return create_model(name, __base__=base, __doc__=doc or base.__doc__, **made)
 
 
-class RecordingAnswer(_Answer):
+_COLUMNS = find_columns().values()
+
+
+class _Recording(_Answer):
     """The score of a recording; the higher, the more bona fide."""
 
     path: str
@@ -71,22 +66,6 @@ class RecordingAnswer(_Answer):
     """'bona fide'; 'spoof'; 'mixed', where one of `parts` is clearly spoofed and the whole is not,
     or `channels` differ; or 'undecided', where neither can be told; null without a threshold, or
     for the reason in `remark`."""
-    llr: float | None = None
-    """The score, where it is a natural-log likelihood ratio."""
-    log10_llr: float | None = None
-    """The same to the base of ten."""
-    llr_words: str | None = None
-    """The same in the words of the ENFSI guideline of 2015; absent where the recording is not
-    judged or `unlike`."""
-    llr_interval: list[float] | None = Field(None, min_length=2, max_length=2)
-    """Its interval at 95 %, from the bootstrap of the calibration set."""
-    unbounded_llr: float | None = None
-    """Unbounded value of the calibration's map, where its set supports only `llr`."""
-    unlike: bool | None = None
-    """Whether the recording is unlike the calibration set, so that `llr` does not apply to it;
-    absent where the calibration cannot test it."""
-    distance: float | None = None
-    """Distance of the recording's embedding from the calibration set; unlike above 1."""
     seconds: float
     """Length of the recording."""
     seconds_scored: float
@@ -97,32 +76,29 @@ class RecordingAnswer(_Answer):
     """Constant offset of the samples, whose full scale is 1."""
     lowest: WindowAnswer | None = None
     """The window with the lowest score, where the score is the mean of several windows."""
-    parts: list[WindowAnswer] | None = None
-    """Parts that sound spoofed by themselves, each with its lowest score; only for recordings that
-    were searched for them."""
-    searched: SearchedAnswer | None = None
-    """How parts were searched for; absent where they were not."""
     remark: str | None = None
     """A limitation of this score in words, such as too little speech."""
-    channels: list[dict[str, Any]] | None = None
-    """Scores of its channels or sound tracks, where these are not the same sound."""
     windows: list[WindowAnswer] | None = None
     """Scores over time, where the query has `window`."""
 
 
-class SpeakerAnswer(_Answer):
+RecordingAnswer = _described(
+    "RecordingAnswer",
+    _Recording,
+    {key: each for column in _COLUMNS for key, each in column.answer.items()},
+)
+
+
+class _Speaker(_Answer):
     """The score of a speaker of a conversation; other fields are as of a recording."""
 
-    speaker: str
-    """Name of the speaker in the RTTM."""
     score: float | None
     """Score of the speech of this speaker alone; null if there is none."""
     verdict: str | None
     """As for a recording; null for the reason in `remark`."""
-    alone: list[tuple[float, float]]
-    """Stretches in which nobody else speaks, in seconds."""
-    overlapped_s: float
-    """Seconds of the speaker's turns with others' speech."""
+
+
+SpeakerAnswer = _described("SpeakerAnswer", _Speaker, SpeakerColumn.answer)
 
 
 class OutlineAnswer(_Answer):
@@ -152,20 +128,7 @@ class MadeByAnswer(_Answer):
     """Command that reproduces this where the files have these names."""
 
 
-class PartSearchAnswer(_Answer):
-    """How long recordings are searched for parts that sound spoofed."""
-
-    window_s: float
-    """Seconds of a window."""
-    hop_s: float
-    """Seconds from the start of a window to that of the next."""
-    threshold: float
-    """Score below which a window is in a part."""
-    note: str
-    """Effect of the number of windows on the rate of false alarms."""
-
-
-class ScoreAnswer(_Answer):
+class _Score(_Answer):
     """What `python -m asdf score --json` writes, with one recording."""
 
     scores: str
@@ -182,13 +145,13 @@ class ScoreAnswer(_Answer):
     """Number format that the network computes in, as 'fp32'."""
     calibration: dict[str, Any] | None = None
     """Set, numbers and limits of the calibration, `origin` in words."""
-    part_search: PartSearchAnswer | None = None
-    """How long recordings are searched for parts; absent where they are not."""
     remark: str | None = None
     """A limitation of all scores of this detector in words; absent where none is known."""
-    recordings: list[RecordingAnswer] = Field(min_length=1, max_length=1)
+    recordings: list[RecordingAnswer] = Field(  # type: ignore[valid-type]
+        min_length=1, max_length=1
+    )
     """The recording, as a list of one."""
-    speakers: list[SpeakerAnswer] | None = None
+    speakers: list[SpeakerAnswer] | None = None  # type: ignore[valid-type]
     """A score per speaker, where the form has turns of speakers as `rttm`."""
     complete: bool
     """Always true: no recording is missing from the list."""
@@ -196,6 +159,13 @@ class ScoreAnswer(_Answer):
     """Versions, digest, date and options."""
     outline: OutlineAnswer | None = None
     """The waveform for a picture, where the query has `outline`."""
+
+
+ScoreAnswer = _described(
+    "ScoreAnswer",
+    _Score,
+    {key: each for column in _COLUMNS for key, each in column.answer_heading.items()},
+)
 
 
 class RefusalAnswer(_Answer):

@@ -15,7 +15,6 @@ import soundfile
 import asdf
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.columns import COLUMNS, find_columns
-from asdf.scoring.differing import ChannelColumn
 from asdf.scoring.scored import Scored
 from asdf.scoring.speakers import SpeakerColumn, conclude_speaker
 from asdf.segments import Segment, Speaker
@@ -38,7 +37,7 @@ sys.exit(main(sys.argv[1:]))
 
 def values_come_back(result: Scored, detector: asdf.Detector) -> set[str]:
     """Check that each value of a result survives a journal; return the keys."""
-    columns = (*detector.pipeline.summary.columns, SpeakerColumn(), ChannelColumn(None))
+    columns = (*detector.pipeline.summary.columns, SpeakerColumn())
     for column in columns:
         if column.key not in result.values:
             continue
@@ -72,7 +71,7 @@ def test_every_value_comes_back_from_a_journal(everything: asdf.Detector) -> Non
     of_speaker = conclude_speaker(result, SPEAKER)
     keys = values_come_back(of_speaker, everything)
     # A traced source is the subject of another test: no network gives both.
-    assert keys == {*COLUMNS, SpeakerColumn.key} - {"sources"}
+    assert keys == {*COLUMNS, SpeakerColumn.key} - {"sources", "channels"}
     channels = np.stack([samples, -samples], axis=1)
     assert "channels" in values_come_back(everything.score_whole(channels, 16000), everything)
 
