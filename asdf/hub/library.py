@@ -134,8 +134,10 @@ def _cause_of_transfer(error: Exception) -> str:
             "with the same HF_HOME or home folder; it is then in the cache. For a mirror, set "
             "HF_ENDPOINT."
         )
-    if not isinstance(error, OSError):
-        return ""
+    return _cause_of_disk(error) if isinstance(error, OSError) else ""
+
+
+def _cause_of_disk(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
             f"the disk of the cache {cache_folder()} is full. Free some space, or set HF_HOME to a "

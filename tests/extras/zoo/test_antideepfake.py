@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import struct
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,6 @@ from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
-from asdf.extras.zoo.layouts.importing import import_detector
 from asdf.extras.zoo.layouts.published import rename_published
 from asdf.extras.zoo.layouts.sizes import class_of_layers, find_architecture
 from asdf.interchange import build_front_end, read_network
@@ -26,13 +22,7 @@ from asdf.networks.attached import attach_loss
 from asdf.networks.build import build_network
 from asdf.settings.sections import FrontEnd, Sections
 from asdf.training import losses
-from tests.extras.zoo.antideepfake_cases import (
-    HUBERT_PRETRAINING,
-    PREFIX,
-    Case,
-    make_case,
-    parameters_of_published,
-)
+from tests.extras.zoo.antideepfake_cases import PREFIX, Case, make_case, parameters_of_published
 
 KINDS = ("group norm", "layer norm", "hubert")
 ARCHITECTURE = "front_end.architecture"
@@ -153,28 +143,6 @@ def test_the_one_class_variant_scores_by_its_cosine(kind, run, tmp_path):
     assert "proj_fc.bias" not in written
     assert written["proj_fc.weight"].shape == (48, 1)
     assert torch.equal(written["proj_fc.weight"], case.weight)
-
-
-@pytest.mark.parametrize("envelope", ["model", "module", "hub folder"])
-def test_it_is_read_however_it_is_wrapped(envelope, run, tmp_path):
-    case = make_case("layer norm")
-    state = case.state()
-    file = tmp_path / "net.ckpt"
-    if envelope == "model":
-        torch.save({"model": state, "epoch": 3}, file)
-    elif envelope == "module":
-        torch.save({f"module.{name}": tensor for name, tensor in state.items()}, file)
-    else:
-        file = tmp_path / "folder"
-        file.mkdir()
-        save(case, file / "model.safetensors")
-        (file / "config.json").write_text(json.dumps({"num_classes": 2}))
-    status, said, errors = run(
-        "import", file, tmp_path / "net.pt", f"{ARCHITECTURE}={case.architecture}"
-    )
-    assert status == 0, errors
-    assert ("of the training that made it: epoch (1)" in said) is (envelope == "model")
-    check_scores(tmp_path / "net.pt", case)
 
 
 def test_what_the_user_sets_counts_more_than_what_is_published(run, tmp_path):
@@ -327,39 +295,6 @@ def test_a_damaged_file_is_one_message(change, said, run, tmp_path):
     assert not (tmp_path / "net.pt").exists()
 
 
-def test_a_header_that_claims_more_than_the_file_holds_is_refused(run, tmp_path):
-    header = {f"{PREFIX}mask_emb": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}
-    text = json.dumps(header).encode()
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(64))
-    status, out, errors = run("import", path, tmp_path / "net.pt")
-    assert (status, out) == (1, "") and "cannot be read: " in errors
-    assert "It is damaged or cut short" in errors
-
-
-def test_sizes_that_no_network_has_need_an_architecture(run, tmp_path):
-    case = make_case("hubert")
-    path = save(case, tmp_path / "net.ckpt")
-    status, _, errors = run("import", path, tmp_path / "net.pt")
-    assert status == 1 and "Set front_end.architecture to a name or a literal" in errors
-
-
-class Malicious:
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.trace),)
-
-
-def test_nothing_in_a_file_is_run(run, tmp_path):
-    state = {**make_case("group norm").state(), "extra": Malicious(tmp_path / "trace")}
-    torch.save(state, tmp_path / "net.ckpt")
-    status, out, errors = run("import", tmp_path / "net.ckpt", tmp_path / "net.pt")
-    assert (status, out) == (1, "") and "nothing in it was run" in errors
-    assert not (tmp_path / "trace").exists()
-
-
 def linear_settings(**front_end: object) -> Sections:
     settings = Sections()
     settings.network.network_class = "asdf.networks.SSL_Linear"
@@ -440,13 +375,3 @@ def test_scoring_with_such_a_file_sends_to_import(wrapped, tmp_path):
     with pytest.raises(AsdfError) as caught:
         read_network(path)
     assert f"python -m asdf import {path} OUT" in str(caught.value)
-
-
-def test_imported_in_python_it_is_ready_to_score(tmp_path):
-    case = make_case("hubert")
-    path = save(case, tmp_path / "model.safetensors")
-    imported = import_detector(path, {ARCHITECTURE: case.architecture})
-    assert not imported.network.training
-    left_out = set(imported.recognised.left_out.popitem()[1])
-    assert left_out == {PREFIX + name for name in HUBERT_PRETRAINING}
-    assert imported.file.to_sections().network.score == "difference"

@@ -159,30 +159,6 @@ def test_published_ssl_anti_spoofing(prefix, nested, reference, run, tmp_path):
         assert score == pytest.approx(case["logits"][0, 1], abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("key", "prefix"),
-    [("", "model."), ("model_state_dict", ""), ("net", "module.model._orig_mod.")],
-)
-def test_a_published_detector_scores_alike_under_any_key_and_prefix(
-    key, prefix, reference, run, tmp_path
-):
-    state = torch.load(reference("AASIST-L.pth"), weights_only=True, map_location="cpu")
-    content = {prefix + name: tensor for name, tensor in state.items()}
-    averaged = prefix.startswith("module.")
-    if averaged:
-        content["n_averaged"] = torch.tensor(3)
-    if key:
-        content = {key: content, "optimizer_state_dict": {"state": {}}, "epoch": 5}
-    torch.save(content, tmp_path / "saved.pth")
-    status, said, _ = run("import", tmp_path / "saved.pth", tmp_path / "net.pt")
-    assert status == 0
-    assert said.startswith("recognised: raw-waveform AASIST-L\nscored, as published: ")
-    assert ("n_averaged" in said) is averaged
-    assert scored_lengths(tmp_path / "net.pt") == (64600, 64600)
-    loaded = read_network(tmp_path / "net.pt")[0].state_dict()
-    assert all(torch.equal(loaded[name], tensor) for name, tensor in state.items())
-
-
 def test_a_norm_that_the_published_code_does_not_use_is_named_and_left_out(
     reference, run, tmp_path
 ):

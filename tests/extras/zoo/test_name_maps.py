@@ -311,18 +311,6 @@ def test_whisper_mesonet_of_full_size_scores_as_the_authors_program(tmp_path):
     torch.testing.assert_close(logits[:, 1] - logits[:, 0], expected, atol=2e-4, rtol=1e-4)
 
 
-@pytest.mark.slow_but("lfcc_lcnn-file.safetensors", "lfcc_lcnn-folder", "lfcc_specrnet-folder")
-@pytest.mark.parametrize("form", ["file.safetensors", "folder"])
-@pytest.mark.parametrize("name", CASES)
-def test_it_is_recognised_in_every_form(name, form, tmp_path):
-    case = CASES[name]
-    state = file_of(name)
-    read = import_detector(write(state, tmp_path / form), case.settings)
-    assert read.recognised.layout.startswith(case.layout)
-    again = import_detector(write(state, tmp_path / "file.pth"), case.settings).network
-    torch.testing.assert_close(read.network.state_dict(), again.state_dict(), rtol=0, atol=0)
-
-
 @pytest.mark.slow_but("lfcc_lcnn", "lfcc_specrnet", "wedefense_mhfa")
 @pytest.mark.parametrize("name", CASES)
 def test_its_weights_go_into_a_network_that_exists(name, tmp_path):

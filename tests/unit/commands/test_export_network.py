@@ -179,10 +179,10 @@ def weighted() -> Sections:
 
 
 REFUSALS = [
-    ("AASIST", "ssl_anti_spoofing", [], 1, "AASIST has no layout of SSL_Anti-spoofing"),
-    ("SSL_ASP", "ssl_anti_spoofing", [], 1, "SSL_ASP has no layout of SSL_Anti-spoofing"),
-    ("SSL_AASIST", "aasist", [], 1, "SSL_AASIST is not raw-waveform AASIST"),
-    ("AASIST", "rawnet2", [], 1, "AASIST is not raw-waveform RawNet2"),
+    ("AASIST", "ssl_anti_spoofing", [], 1, "AASIST has no layout ssl_anti_spoofing"),
+    ("SSL_ASP", "ssl_anti_spoofing", [], 1, "SSL_ASP has no layout ssl_anti_spoofing"),
+    ("SSL_AASIST", "aasist", [], 1, "SSL_AASIST has no layout aasist"),
+    ("AASIST", "rawnet2", [], 1, "AASIST has no layout rawnet2"),
     ("weighted", "ssl_anti_spoofing", [], 1, "has no layer for front_end.layer_sum.weights"),
     ("AASIST_L", "hub", ["--samples", "800"], 2, "applies to onnx, torchscript; hub has"),
     ("SSL_SLS", "torchscript", ["--samples", CLIP], 2, "SSL_SLS takes 6000 samples only"),

@@ -164,12 +164,7 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
     Raises:
         AsdfError: the network, or one of its layers, has no published name.
     """
-    if not isinstance(network, SSLDetector) or type(network).__name__ not in PUBLISHED:
-        kinds = ", ".join(PUBLISHED)
-        raise AsdfError(
-            f"{type(network).__name__} has no layout of SSL_Anti-spoofing. Networks with one: "
-            f"{kinds}."
-        )
+    assert isinstance(network, SSLDetector)
     layout = layout_of(type(network).__name__)
     front_end = front_end_of(network, layout)
     named = name_layers(network.state_dict(), front_end.architecture, layout)
@@ -251,17 +246,3 @@ def name_layers(
     layers = layout.front_end_names(front_end, architecture)
     published = {layout.front_end + name: tensor for name, tensor in layers.items()}
     return published | others
-
-
-def raw_state(network: nn.Module, kind: type[nn.Module]) -> dict[str, Tensor]:
-    """Return the state dict of a raw-waveform network, whose names are the published ones.
-
-    Raises:
-        AsdfError: it is another network than `kind`.
-    """
-    if not isinstance(network, kind):
-        raise AsdfError(
-            f"{type(network).__name__} is not raw-waveform {kind.__name__}, so it has no layout of "
-            "it."
-        )
-    return network.state_dict()

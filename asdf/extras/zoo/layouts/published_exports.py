@@ -5,10 +5,7 @@ The state dict of a network in the layout of its authors' publication.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -20,7 +17,7 @@ from asdf.extras.zoo.layouts.antideepfake import KIND, antideepfake_state, has_o
 from asdf.extras.zoo.layouts.hub.classifier_writing import write_classifier
 from asdf.extras.zoo.layouts.name_maps.known import DF_ARENA, name_maps_by_kind
 from asdf.extras.zoo.layouts.name_maps.writing import named_state
-from asdf.extras.zoo.layouts.published import PUBLISHED, published_state, raw_state
+from asdf.extras.zoo.layouts.published import PUBLISHED, published_state
 from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.aasist import AASIST
 from asdf.networks.attached import describe_heads, loss_of
@@ -54,21 +51,6 @@ def authors_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
     )
 
 
-def key_of_layers(network: nn.Module) -> str:
-    """Return the key of the layers in the authors' files; '' if they are at the top level."""
-    name_map = name_maps_by_kind().get(type(network).__name__)
-    return name_map.nested_in if name_map else ""
-
-
-def lacks_pretraining(network: nn.Module) -> bool:
-    """Whether the authors' programs have layers of pretraining that our front end lacks.
-
-    Scores do not depend on them, but a program that loads strictly requires them.
-    """
-    name_map = name_maps_by_kind().get(type(network).__name__)
-    return name_map is not None and bool(name_map.front_end) and name_map.computed is None
-
-
 def write_published(layout: str, out: Path, network: nn.Module, file: NetworkFile) -> str:
     """Write a network in the layout of a published program; return notes for the user, or ''.
 
@@ -89,37 +71,35 @@ def write_published(layout: str, out: Path, network: nn.Module, file: NetworkFil
             f"the network has {head}, which the format {layout} cannot store. Export it as "
             "safetensors or hub, or as onnx or torchscript for utterance scores only."
         )
-    return _WRITERS[layout](out, network, file)
-
-
-def _write_ssl_anti_spoofing(out: Path, network: nn.Module, file: NetworkFile) -> str:
-    state, filled = published_state(network)
-    write_weights_file(out, state)
-    return _describe_filled(filled)
-
-
-def _write_raw(kind: type[nn.Module], out: Path, network: nn.Module, file: NetworkFile) -> str:
-    write_weights_file(out, raw_state(network, kind))
-    return ""
-
-
-def _write_antideepfake(out: Path, network: nn.Module, file: NetworkFile) -> str:
-    state, filled = antideepfake_state(network)
-    _write_layers(out, state)
-    return _describe_filled(filled)
-
-
-def _write_df_arena(out: Path, network: nn.Module, file: NetworkFile) -> str:
-    if type(network).__name__ != DF_ARENA.kind:
-        raise AsdfError(
-            f"{type(network).__name__} cannot be written in DF-Arena's layout: a front end of the "
-            f"wav2vec 2.0 family, gates and a Conformer: {DF_ARENA.kind}."
+    if layout == "transformers_classifier":
+        return _write_classifier(out, network, file)
+    kind = type(network).__name__
+    kinds = _KINDS.get(layout, (kind,))
+    if kind not in kinds:
+        raise AsdfError(f"{kind} has no layout {layout}. Networks with it: {', '.join(kinds)}.")
+    state, filled = authors_state(network)
+    name_map = name_maps_by_kind().get(kind)
+    # A safetensors file cannot store a key.
+    key = name_map.nested_in if name_map else ""
+    if out.suffix == ".safetensors":
+        write_safetensors(out, state, {"format": "pt"})
+    else:
+        write_weights_file(out, {key: state} if key else state)
+    if layout == "df_arena":
+        return (
+            "the file does not include DF-Arena's config.json and code: put it in a copy of their "
+            "repository"
         )
-    _write_layers(out, authors_state(network)[0])
-    return (
-        "the file does not include DF-Arena's config.json and code: put it in a copy of their "
-        "repository"
-    )
+    if filled:
+        return (
+            f"filled with zeros, for programs that load strictly: {len(filled)} layers used only "
+            "in pretraining the front end"
+        )
+    # Scores do not depend on them, but a program that loads strictly requires them.
+    lacks_layers = name_map is not None and name_map.front_end and name_map.computed is None
+    if lacks_layers or layout in ("ssl_anti_spoofing", "antideepfake"):
+        return "layers used only in pretraining the front end are missing: load with strict=False"
+    return ""
 
 
 def _write_classifier(out: Path, network: nn.Module, file: NetworkFile) -> str:
@@ -131,39 +111,11 @@ def _write_classifier(out: Path, network: nn.Module, file: NetworkFile) -> str:
     return f"its classes keep their order and names; bona fide: {named}"
 
 
-def _write_as_published(out: Path, network: nn.Module, file: NetworkFile) -> str:
-    state, filled = authors_state(network)
-    key = key_of_layers(network)
-    # A safetensors file cannot store a key.
-    if key and out.suffix != ".safetensors":
-        write_weights_file(out, {key: state})
-    else:
-        _write_layers(out, state)
-    return _describe_filled(filled) if filled or lacks_pretraining(network) else ""
-
-
-def _write_layers(out: Path, state: Mapping[str, Any]) -> None:
-    if out.suffix == ".safetensors":
-        write_safetensors(out, state, {"format": "pt"})
-    else:
-        write_weights_file(out, state)
-
-
-def _describe_filled(filled: list[str]) -> str:
-    if not filled:
-        return "layers used only in pretraining the front end are missing: load with strict=False"
-    return (
-        f"filled with zeros, for programs that load strictly: {len(filled)} layers used only in "
-        "pretraining the front end"
-    )
-
-
-_WRITERS: dict[str, Callable[[Path, nn.Module, NetworkFile], str]] = {
-    "ssl_anti_spoofing": _write_ssl_anti_spoofing,
-    "aasist": partial(_write_raw, AASIST),
-    "rawnet2": partial(_write_raw, RawNet2),
-    "antideepfake": _write_antideepfake,
-    "df_arena": _write_df_arena,
-    "transformers_classifier": _write_classifier,
-    "published": _write_as_published,
+# Networks of the layouts of single programs.
+_KINDS: dict[str, tuple[str, ...]] = {
+    "ssl_anti_spoofing": PUBLISHED,
+    "aasist": ("AASIST", "AASIST_L"),
+    "rawnet2": ("RawNet2",),
+    "antideepfake": (KIND,),
+    "df_arena": (DF_ARENA.kind,),
 }
