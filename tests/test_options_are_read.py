@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
-from dataclasses import fields, make_dataclass
+from dataclasses import fields, is_dataclass, make_dataclass
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import pytest
 from asdf.__main__ import COMMANDS, module_name
 from asdf.commands.options import option
 from asdf.settings.catalogue import section_types
-from asdf.settings.sections.fields import setting
+from asdf.settings.fields import setting
 from tests.sources import FILES, ROOT, is_command, parse
 
 ALL_COMMANDS = tuple(COMMANDS)
@@ -98,6 +98,9 @@ def words_of(tree: ast.Module) -> tuple[set[str], set[str]]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "size_settings":
             attributes.update(ast.literal_eval(node.value) or ())
             named.add("back_end")
+        # A class declares its settings in a section.
+        if isinstance(node, ast.keyword) and node.arg == "section_name":
+            named.add(getattr(node.value, "value", ""))
     return attributes, named
 
 
@@ -110,7 +113,8 @@ def files_words() -> list[tuple[set[str], set[str]]]:
 
 def unread_settings(section: str, kind: type, words: list[tuple[set[str], set[str]]]) -> list[str]:
     """Return the settings that no file reads which names their section."""
-    about_it = [attributes for attributes, named in words if {section, kind.__name__} & named]
+    names = {section, *(base.__name__ for base in kind.__mro__ if is_dataclass(base))}
+    about_it = [attributes for attributes, named in words if names & named]
     read = set().union(*about_it)
     return [one.name for one in fields(kind) if one.name not in read]
 

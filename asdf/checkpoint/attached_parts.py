@@ -46,8 +46,8 @@ from asdf.networks.ssl_detector import (
     find_back_end_class,
     find_front_end_class,
 )
-from asdf.ports import provided
 from asdf.settings.catalogue import named_classes
+from asdf.settings.class_files import network_modules
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
 from asdf.text import and_more, from_here, shorten
@@ -195,7 +195,7 @@ def is_ours(class_path: str, where: str) -> bool:
         return False
     # By the defining module, since asdf.networks also imports names of others.
     module = find_class(class_path, None, where, nn.Module).__module__
-    extra = provided("NETWORKS").get(class_path.removeprefix(f"{OURS}."))
+    extra = network_modules().get(class_path.removeprefix(f"{OURS}."))
     return module.startswith(f"{OURS}.") or module == extra
 
 

@@ -29,7 +29,8 @@ from asdf.settings.catalogue import (
     our_catalogue,
     section_types,
 )
-from asdf.settings.class_path import is_ours, module_file
+from asdf.settings.class_files import is_ours
+from asdf.settings.class_path import module_file
 from asdf.settings.declared import declared_by
 from asdf.settings.mistakes import Complaint
 from asdf.settings.sections import OF_EXTRAS, Sections, assign

@@ -64,100 +64,8 @@ CALIBRATIONS: dict[str, str] = {"support": "asdf.extras.forensic.support.with_su
 
 _ZOO = "asdf.extras.zoo"
 
-NETWORKS: dict[str, str] = {
-    "SSL_SUPERB": f"{_ZOO}.networks.classes",
-    "ClassesBackEnd": f"{_ZOO}.networks.classes",
-    "SSL_Classifier": f"{_ZOO}.networks.classes",
-    "DeepFenseAASISTBackEnd": f"{_ZOO}.networks.deepfense",
-    "DeepFenseMLPBackEnd": f"{_ZOO}.networks.deepfense",
-    "DeepFenseNes2NetBackEnd": f"{_ZOO}.networks.deepfense",
-    "SSL_DeepFenseAASIST": f"{_ZOO}.networks.deepfense",
-    "SSL_DeepFenseMLP": f"{_ZOO}.networks.deepfense",
-    "SSL_DeepFenseNes2Net": f"{_ZOO}.networks.deepfense",
-    "SSL_DeepFenseTCM": f"{_ZOO}.networks.deepfense",
-    "GatedConformerBackEnd": f"{_ZOO}.networks.gated_conformer",
-    "SSL_GatedConformer": f"{_ZOO}.networks.gated_conformer",
-    "MambaBackEnd": f"{_ZOO}.networks.mamba",
-    "SSL_Mamba": f"{_ZOO}.networks.mamba",
-    "MesoNetBackEnd": f"{_ZOO}.networks.mesonet",
-    "SSL_MesoNet": f"{_ZOO}.networks.mesonet",
-    "SpecRNetBackEnd": f"{_ZOO}.networks.specrnet",
-    "SSL_SpecRNet": f"{_ZOO}.networks.specrnet",
-    "SpectraAASIST3BackEnd": f"{_ZOO}.networks.spectra",
-    "SpectraAASISTBackEnd": f"{_ZOO}.networks.spectra",
-    "SpectraECAPABackEnd": f"{_ZOO}.networks.spectra",
-    "SSL_SpectraAASIST": f"{_ZOO}.networks.spectra",
-    "SSL_SpectraAASIST3": f"{_ZOO}.networks.spectra",
-    "SSL_SpectraECAPA": f"{_ZOO}.networks.spectra",
-    "BEATsFrontEnd": f"{_ZOO}.networks.beats",
-    "CQCCFrontEnd": f"{_ZOO}.networks.constant_q",
-    "CQTFrontEnd": f"{_ZOO}.networks.constant_q",
-    "DashengFrontEnd": f"{_ZOO}.networks.dasheng",
-    "DecibelLFCCFrontEnd": f"{_ZOO}.networks.decibel_cepstra",
-    "DecibelMFCCFrontEnd": f"{_ZOO}.networks.decibel_cepstra",
-    "WhisperLFCCFrontEnd": f"{_ZOO}.networks.decibel_cepstra",
-    "WhisperMFCCFrontEnd": f"{_ZOO}.networks.decibel_cepstra",
-    "EATFrontEnd": f"{_ZOO}.networks.eat",
-    "SincFrontEnd": f"{_ZOO}.networks.learned_bands",
-    "MomentsFrontEnd": f"{_ZOO}.networks.moments",
-    "RawGAT_ST": f"{_ZOO}.networks.rawgat_st",
-}
-"""Module of each class that `asdf.networks` offers, by name."""
-
-BACK_ENDS: dict[str, str] = {
-    "classes": "asdf.networks.ClassesBackEnd",
-    "gated_conformer": "asdf.networks.GatedConformerBackEnd",
-    "mamba": "asdf.networks.MambaBackEnd",
-    "mesonet": "asdf.networks.MesoNetBackEnd",
-    "specrnet": "asdf.networks.SpecRNetBackEnd",
-    "deepfense_aasist": "asdf.networks.DeepFenseAASISTBackEnd",
-    "deepfense_nes2net": "asdf.networks.DeepFenseNes2NetBackEnd",
-    "deepfense_mlp": "asdf.networks.DeepFenseMLPBackEnd",
-    "spectra_aasist": "asdf.networks.SpectraAASISTBackEnd",
-    "spectra_aasist3": "asdf.networks.SpectraAASIST3BackEnd",
-    "spectra_ecapa": "asdf.networks.SpectraECAPABackEnd",
-}
-"""Class path of each back end, by its short name in configs."""
-
-FRONT_ENDS: dict[str, str] = {
-    "cqt": "asdf.networks.CQTFrontEnd",
-    "cqcc": "asdf.networks.CQCCFrontEnd",
-    "sinc": "asdf.networks.SincFrontEnd",
-    "moments": "asdf.networks.MomentsFrontEnd",
-    "beats": "asdf.networks.BEATsFrontEnd",
-    "eat": "asdf.networks.EATFrontEnd",
-    "decibel_lfcc": "asdf.networks.DecibelLFCCFrontEnd",
-    "decibel_mfcc": "asdf.networks.DecibelMFCCFrontEnd",
-    "whisper_lfcc": "asdf.networks.WhisperLFCCFrontEnd",
-    "whisper_mfcc": "asdf.networks.WhisperMFCCFrontEnd",
-    "dasheng": "asdf.networks.DashengFrontEnd",
-}
-"""Class path of each front end, by its short name in configs."""
-
-TRAITS: dict[str, tuple[str, ...]] = {
-    "without_time": (
-        "classes",
-        "spectra_aasist",
-        "spectra_aasist3",
-        "spectra_ecapa",
-        "mesonet",
-        "specrnet",
-        "deepfense_aasist",
-    ),
-    "networks_without_time": (
-        "asdf.networks.RawGAT_ST",
-        "asdf.networks.SSL_Classifier",
-        "asdf.networks.SSL_DeepFenseAASIST",
-        "asdf.networks.SSL_MesoNet",
-        "asdf.networks.SSL_SUPERB",
-        "asdf.networks.SSL_SpecRNet",
-        "asdf.networks.SSL_SpectraAASIST",
-        "asdf.networks.SSL_SpectraAASIST3",
-        "asdf.networks.SSL_SpectraECAPA",
-    ),
-    "networks_without_front_end": ("asdf.networks.RawGAT_ST",),
-}
-"""What the settings know of these classes without importing them."""
+NETWORKS: tuple[str, ...] = (f"{_ZOO}.networks",)
+"""Packages of classes that `asdf.networks` offers; they own their short names and settings."""
 
 LAYOUTS: dict[str, str] = {
     "import_detector": f"{_ZOO}.layouts.importing",
@@ -181,12 +89,6 @@ ENCODERS: dict[str, str] = {
     "dasheng": f"{_ZOO}.networks.dasheng.is_dasheng",
 }
 """Function that recognises the layers of a front end's files, by its short name."""
-
-SETTINGS: dict[str, tuple[str, ...]] = {
-    "Sections": (f"{_ZOO}.settings.OwnSections",),
-    "BackEnd": (f"{_ZOO}.settings.OwnSizes",),
-}
-"""Dataclasses whose fields stand behind those of a dataclass of settings, by its name."""
 
 _STORES = "asdf.extras.stores"
 

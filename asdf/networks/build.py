@@ -32,7 +32,7 @@ from asdf.networks.ssl_detector import (
 )
 from asdf.networks.tuning import tune_front_ends
 from asdf.settings.class_path import describe_error, find_class
-from asdf.settings.relations import THAT_KEEP_TIME
+from asdf.settings.relations import that_keep_time
 from asdf.settings.sections import Audio
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
@@ -98,7 +98,7 @@ def build_network(
         raise UsageError(
             f"localisation.enabled = True: {class_path} has no frame-level head. Choose "
             "network.network_class = 'asdf.networks.ComposedDetector' with one of the back ends "
-            f"that have frames: {THAT_KEEP_TIME}. A class of your own must return "
+            f"that have frames: {that_keep_time()}. A class of your own must return "
             "asdf.networks.interface.Outputs with frame logits, and have the attribute frame_hop."
         )
     check_network_audio(settings.audio, network)

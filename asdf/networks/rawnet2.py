@@ -13,7 +13,8 @@ Shapes: B utterances, T samples, then times; C channels, E embedding values.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.networks.casting import in_full_precision
 from asdf.networks.filters import SincFilters
 from asdf.networks.interface import DetectorNetwork, NetworkSections, repeat_short
-from asdf.settings.sections import BackEnd as BackEndSettings
+from asdf.settings.fields import OwnSettings, setting
 
 POOL = 3
 BLOCKS = 6
@@ -57,6 +58,24 @@ class WaveBlock(nn.Module):
             yield from self.bn1.parameters()
 
 
+@dataclass
+class RawNet2Sizes(OwnSettings, section_name="back_end"):
+    """Sizes of RawNet2."""
+
+    rawnet2_filters: int = setting(20, at_least=1)
+    """RawNet2: band-pass filters, and channels of the first two blocks; 128 in the paper"""
+    rawnet2_taps: int = setting(1024, unit="samples", at_least=1)
+    """RawNet2: length of the filters; 1 is added to an even one"""
+    rawnet2_channels: int = setting(128, at_least=1)
+    """RawNet2: channels of the other four blocks; 512 in the paper"""
+    rawnet2_layers: int = setting(3, at_least=1)
+    """RawNet2: gated recurrent layers"""
+    rawnet2_recurrent: int = setting(1024, at_least=1)
+    """RawNet2: units of each of them"""
+    rawnet2_embedding: int = setting(1024, unit="values", at_least=1)
+    """RawNet2: size of the embedding"""
+
+
 class RawNet2(DetectorNetwork):
     """RawNet2 in the sizes of the ASVspoof 2021 baseline, 17,621,410 parameters, or in others.
 
@@ -70,7 +89,7 @@ class RawNet2(DetectorNetwork):
 
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
-        sizes = settings.back_end
+        sizes = RawNet2Sizes.of(settings)
         filters = sizes.rawnet2_filters
         self.Sinc_conv = SincFilters(filters, sizes.rawnet2_taps)
         self.first_bn = nn.BatchNorm1d(filters)
@@ -92,9 +111,9 @@ class RawNet2(DetectorNetwork):
         self.shortest_input = self._min_samples(POOL**BLOCKS)
 
     @classmethod
-    def min_layers(cls, sizes: BackEndSettings) -> int:
+    def min_layers(cls, sizes: Any) -> int:
         """Return the minimum number of layers for these settings, known before it is built."""
-        return sizes.rawnet2_layers
+        return int(sizes.rawnet2_layers)
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, rawnet2_embedding) and log probabilities (batch, 2).

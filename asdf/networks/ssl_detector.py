@@ -38,7 +38,7 @@ from asdf.networks.interface import (
 )
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
-from asdf.settings.relations import THAT_KEEP_TIME
+from asdf.settings.relations import that_keep_time
 from asdf.settings.sections import BACK_ENDS, Localisation
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import FrontEnd as FrontEndSettings
@@ -82,7 +82,7 @@ def make_frame_head(
     if back_end.frame_step is None:
         raise UsageError(
             f"localisation.enabled = True: {type(back_end).__name__} has no frames to classify. "
-            f"Choose a back end that has: {THAT_KEEP_TIME}; or derive your own from "
+            f"Choose a back end that has: {that_keep_time()}; or derive your own from "
             "asdf.networks.TimedBackEnd."
         )
     samples = front_end.hop * back_end.frame_step
@@ -267,7 +267,7 @@ class PairedDetector(SSLDetector):
     back_end_class: ClassVar[type[BackEnd]]
 
     @classmethod
-    def min_layers(cls, sizes: BackEndSettings) -> int:
+    def min_layers(cls, sizes: Any) -> int:
         """Return the minimum number of layers of the back end."""
         return cls.back_end_class.min_layers(sizes)
 

@@ -34,7 +34,8 @@ from asdf.networks.interface import frame_hop, inputs_on_noise, waveform_shape
 from asdf.networks.output_check import check_outputs
 from asdf.recipe.run_folders import Folders
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import UserErrors, is_ours, look_for_class
+from asdf.settings.class_files import is_ours
+from asdf.settings.class_path import UserErrors, look_for_class
 from asdf.settings.front_end_values import BUNDLE
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss_building import (

@@ -25,7 +25,7 @@ from asdf.recipe.run_folders import Folders, folders_of
 from asdf.recipe.used_sets import sets_in_use, trains
 from asdf.settings import Configs
 from asdf.settings.front_end_values import pretrained_weights
-from asdf.settings.relations import WITHOUT_FRONT_END
+from asdf.settings.relations import has_front_end
 from asdf.settings.sections import SAMPLERS, Network, Recipe, Sections
 
 # The work of a stage is determined by the framework functions that it calls.
@@ -331,7 +331,7 @@ def check_weights_are_named(settings: Sections, folder: Path) -> None:
     ours = network.network_class.startswith("asdf.")
     if not settings.recipe.execute_stage(1) or not ours or network.initial_network is not None:
         return
-    if network.network_class in WITHOUT_FRONT_END or network.resume_epoch not in ("auto", 0):
+    if not has_front_end(network.network_class) or network.resume_epoch not in ("auto", 0):
         return
     # Training that goes on has its weights; only to make out whether it does, the disk is read.
     networks = folders_of(settings.paths, folder).networks

@@ -3,8 +3,8 @@
 Nothing here imports torch or numpy, so that `--list` answers quickly.
 """
 
-from asdf.settings.declared import OwnSettings
 from asdf.settings.explaining import list_configs, markdown_tables
+from asdf.settings.fields import OwnSettings, setting
 from asdf.settings.loading import Configs
 from asdf.settings.mistakes import SettingsError
 from asdf.settings.sections import (
@@ -18,7 +18,6 @@ from asdf.settings.sections import (
     Recipe,
     Sections,
     SpeechActivity,
-    setting,
 )
 from asdf.settings.store import Settings
 

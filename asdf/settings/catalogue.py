@@ -9,6 +9,8 @@ from operator import attrgetter
 from typing import Any, get_origin, get_type_hints
 
 from asdf.removed import ours_for
+from asdf.settings.class_files import meanings
+from asdf.settings.fields import PLAIN
 from asdf.settings.mistakes import Complaint, shortened
 from asdf.settings.sections import Sections
 from asdf.text import closest
@@ -16,18 +18,25 @@ from asdf.text import closest
 
 @dataclass(frozen=True)
 class Known:
-    """A setting: its name, type and default, and the metadata of `sections.setting`."""
+    """A setting: its name, type and default, and the metadata of `fields.setting`."""
 
     section: str
     name: str
     annotation: Any
     default: Any
     metadata: Mapping[str, Any]
+    declared_in: type | None = None
 
     @property
     def full(self) -> str:
         """Return the name as configs write it: section.name."""
         return f"{self.section}.{self.name}"
+
+    @property
+    def meaning(self) -> str:
+        """Return its line of documentation."""
+        below = meanings(self.declared_in) if self.declared_in else {}
+        return str(self.metadata["meaning"] or below.get(self.name, ""))
 
 
 @dataclass(frozen=True)
@@ -145,7 +154,8 @@ def settings_of(section: str, kind: type) -> dict[str, Known]:
     hints = get_type_hints(kind)
     known = {}
     for entry in fields(kind):
-        setting = Known(section, entry.name, hints[entry.name], entry.default, entry.metadata)
+        checks = {**PLAIN, **entry.metadata}
+        setting = Known(section, entry.name, hints[entry.name], entry.default, checks, kind)
         known[setting.full] = setting
     return known
 

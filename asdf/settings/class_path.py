@@ -33,12 +33,11 @@ from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
 from asdf.errors import AsdfError, UsageError
-from asdf.ports import provided
 from asdf.removed import class_has_left
+from asdf.settings.class_files import OUR_PACKAGE, file_in, network_modules, parse
 from asdf.text import did_you_mean
 
 Kind = TypeVar("Kind")
-_OUR_PACKAGE = Path(__file__).resolve().parents[1]
 # Files whose lines do not help a user to find the mistake.
 _NOT_USERS = (Path(__file__).parents[1], Path(sysconfig.get_path("stdlib")))
 
@@ -107,16 +106,11 @@ def find_named(
     return named
 
 
-def is_ours(class_path: str) -> bool:
-    """Whether a class path points into the project's package."""
-    return class_path.startswith(f"{_OUR_PACKAGE.name}.")
-
-
 def module_file(module_name: str, folder: Path | None) -> Path | None:
     """Return the file of a module in `folder`; None if it is not there."""
     if folder is None or not module_name:
         return None
-    file = _file_in(folder, module_name)
+    file = file_in(folder, module_name)
     return file if file.is_file() else None
 
 
@@ -151,16 +145,16 @@ def look_for_class(class_path: str, folder: Path, setting: str) -> None:
         raise UsageError(f"{setting}: {class_has_left(class_path)}")
     module_name, class_name = _split_path(class_path, setting)
     package = module_name.partition(".")[0]
-    file = _file_in(folder, module_name)
+    offered = list(network_modules()) if module_name == f"{OUR_PACKAGE.name}.networks" else []
+    file = file_in(folder, module_name)
     if file.is_file():
-        _look_in_file(file, class_name, setting, f"{module_name} ({file})")
+        _look_in_file(file, class_name, setting, f"{module_name} ({file})", offered)
     # Read our own files as text as well, since importing asdf.networks would load torch.
-    elif package == _OUR_PACKAGE.name:
-        file = _file_in(_OUR_PACKAGE.parent, module_name)
+    elif package == OUR_PACKAGE.name:
+        file = file_in(OUR_PACKAGE.parent, module_name)
         if not file.is_file():
             raise _no_module(module_name, module_name, folder, setting)
-        if class_name not in provided("NETWORKS"):
-            _look_in_file(file, class_name, setting, module_name)
+        _look_in_file(file, class_name, setting, module_name, offered)
     # Do not open a module installed elsewhere: searching for it may execute code of its package.
     elif not (package in sys.modules or (folder / package).is_dir() or find_spec(package)):
         raise _no_module(package, package, folder, setting)
@@ -184,16 +178,18 @@ def find_function(path: str, folder: Path | None, setting: str) -> Callable[...,
     return function
 
 
-def _look_in_file(file: Path, class_name: str, setting: str, module: str) -> None:
+def _look_in_file(
+    file: Path, class_name: str, setting: str, module: str, others: list[str]
+) -> None:
     try:
-        # As bytes, whose encoding Python finds in the file's first lines.
-        tree = ast.parse(file.read_bytes(), str(file))
+        tree = parse(file)
     except (SyntaxError, ValueError) as error:
         raise AsdfError(f"{setting}: {file} is not Python: {describe_error(error)}.") from None
     # At any depth: a class may be defined under an `if` or `try`; '*' may import any name.
-    names = names_in(tree)
+    names = names_in(tree).union(others)
     if class_name not in names and "*" not in names:
-        raise _no_class(f"{setting}: module {module}", class_name, _classes_in(tree))
+        classes = [*_classes_in(tree), *others]
+        raise _no_class(f"{setting}: module {module}", class_name, classes)
 
 
 def _split_path(class_path: str, setting: str) -> tuple[str, str]:
@@ -203,14 +199,6 @@ def _split_path(class_path: str, setting: str) -> tuple[str, str]:
             f"{setting}: {class_path!r} names no module. Write 'module.Class': 'my_module.MyClass'."
         )
     return module_name, class_name
-
-
-def _file_in(folder: Path, module_name: str) -> Path:
-    """Return the path of a module's source, if it lies in `folder`."""
-    path = folder / module_name.replace(".", "/")
-    if path.is_dir():
-        return path / "__init__.py"
-    return path.with_name(f"{path.name}.py")
 
 
 def names_in(tree: ast.Module) -> set[str]:
@@ -234,7 +222,7 @@ def _classes_in(tree: ast.Module) -> list[str]:
 
     Public functions are included.
     """
-    ours = f"{_OUR_PACKAGE.name}."
+    ours = f"{OUR_PACKAGE.name}."
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     classes = [name for name in functions if not name.startswith("_")]
     for node in ast.walk(tree):

@@ -25,14 +25,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass, make_dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import Known, class_settings, named_classes, section_types, settings_of
-from asdf.settings.class_path import find_named, is_ours, module_file, names_in
+from asdf.settings.class_files import is_ours, parse
+from asdf.settings.class_path import find_named, module_file, names_in
 from asdf.settings.config_files import Assignment
+from asdf.settings.fields import OwnSettings, setting
 from asdf.settings.mistakes import Collector, Complaint, shortened
-from asdf.settings.sections import KnownNames, setting
 from asdf.settings.value_checks import check_value, is_supported
 
 ATTRIBUTE = "own_settings"
@@ -54,32 +55,6 @@ RESERVED = (
 
 # Arguments that the project itself passes to a constructor.
 _SET_BY_US = {"params", "lr", "weight_decay", "fused", "capturable", "differentiable"}
-
-
-class OwnSettings(KnownNames):
-    """Base class of the settings that a user's classes declare; derived classes are dataclasses.
-
-    Every field is a `setting(default, meaning, ...)`.
-
-    Attributes:
-        section_name: Name of the section, as configs write it.
-
-    Examples:
-        >>> from dataclasses import dataclass
-        >>> from asdf.settings import OwnSettings, setting
-        >>> @dataclass
-        ... class CentreSettings(OwnSettings, section_name="centre"):
-        ...     margin: float = setting(2.0, "distance that spoofs are pushed to", above=0)
-        >>> CentreSettings().margin, CentreSettings.section_name
-        (2.0, 'centre')
-    """
-
-    section_name: ClassVar[str] = ""
-
-    def __init_subclass__(cls, section_name: str = "", **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        if section_name:
-            cls.section_name = section_name
 
 
 def declared_sections(
@@ -190,7 +165,7 @@ def _may_declare(class_path: str, folder: Path | None) -> bool:
         package = module_name.partition(".")[0]
         return package in sys.modules or find_spec(package) is not None
     try:
-        tree = ast.parse(file.read_bytes(), str(file))
+        tree = parse(file)
     except (OSError, SyntaxError, ValueError):
         # The code that needs the class reports this.
         return False
@@ -247,7 +222,7 @@ def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> 
 
 def _check_setting(known: Known, declared_in: str) -> None:
     where = f"{known.name} of {declared_in}"
-    if "meaning" not in known.metadata:
+    if not known.meaning:
         raise Complaint(f"{where} is not declared with setting(default, meaning, ...)")
     if not is_supported(known.annotation):
         raise Complaint(

@@ -80,7 +80,7 @@ def _history(config: Config, known: Known) -> str:
     width = max(map(len, sources))
     lines = [
         f"{known.full} = {config.values[known.full]!r}",
-        f"  {known.metadata['meaning']} ({_describe_kind(known)})",
+        f"  {known.meaning} ({_describe_kind(known)})",
     ]
     for source, step in zip(sources, steps, strict=True):
         comment = f"  # {step.comment}" if step.comment else ""
@@ -218,7 +218,7 @@ def markdown_tables(of_networks: bool = False) -> str:
 
 def _row(known: Known) -> str:
     default = f"`{known.default!r}` {known.metadata['unit']}".rstrip()
-    meaning = known.metadata["meaning"]
+    meaning = known.meaning
     if known.metadata["names"]:
         meaning += f": {describe_names(known)}"
     cells = [f"`{known.full}`", default, meaning]

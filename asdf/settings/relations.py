@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
-from asdf.ports import provided
+from asdf.settings.class_files import fact
 from asdf.settings.front_end_values import RANDOM
 from asdf.settings.sections import BACK_ENDS, SOURCE_METRICS, USUAL_AUDIO, VOCODERS, Sections
 
@@ -24,29 +24,6 @@ class Contradiction(NamedTuple):
 
 
 _ENABLED = "localisation.enabled"
-# The project's back ends without a time axis; their classes know this as well, but importing them
-# would import torch.
-_WITHOUT_TIME = (
-    "aasist",
-    "aasist_l",
-    "sls",
-    "mlp",
-    "map_lcnn",
-    *provided("TRAITS").get("without_time", ()),
-)
-_NETWORKS_WITHOUT_TIME = (
-    "asdf.networks.AASIST",
-    "asdf.networks.AASIST_L",
-    "asdf.networks.RawNet2",
-    "asdf.networks.SSL_AASIST",
-    "asdf.networks.SSL_AASIST_L",
-    "asdf.networks.SSL_MapLCNN",
-    "asdf.networks.SSL_SLS",
-    "asdf.networks.SSL_SUPERBAASIST",
-    *provided("TRAITS").get("networks_without_time", ()),
-)
-THAT_KEEP_TIME = ", ".join(name for name in BACK_ENDS if name not in _WITHOUT_TIME)
-
 # In each pair, the first setting may not exceed the second.
 ORDERED = (
     ("rawboost.minF", "rawboost.maxF"),
@@ -78,18 +55,24 @@ CHAIN_NEEDS = {
     "reverberation": "reverberation_folders",
     "codec": "codecs",
 }
-# Networks whose front end and back end are settings, and networks without a front end; their
-# classes know this as well.
 COMPOSED = "asdf.networks.ComposedDetector"
-WITHOUT_FRONT_END = (
-    "asdf.networks.AASIST",
-    "asdf.networks.AASIST_L",
-    "asdf.networks.RawNet2",
-    *provided("TRAITS").get("networks_without_front_end", ()),
-)
-# Networks and back ends that only take clips of `back_end.sls_samples`. Their classes know this as
-# well, but importing them would import torch, which slows down --list and --explain.
-OF_ONE_LENGTH = ("asdf.networks.SSL_SLS", "asdf.networks.SLSBackEnd")
+"""The network whose front end and back end are settings."""
+
+
+def keeps_time(class_path: str) -> bool:
+    """Whether one of the project's networks or back ends has frames; True for other classes."""
+    class_path = fact(class_path, "back_end_class") or class_path
+    return None not in (fact(class_path, "frame_step", 1), fact(class_path, "frame_hop", 1))
+
+
+def that_keep_time() -> str:
+    """Return the short names of the back ends that have frames, for messages."""
+    return ", ".join(name for name, path in BACK_ENDS.items() if keeps_time(path))
+
+
+def has_front_end(network_class: str) -> bool:
+    """Whether a network of the project has a front end; True for other classes."""
+    return fact(network_class, "front_end_class", "any") is not None
 
 
 def contradictions(sections: Sections) -> Iterator[Contradiction]:
@@ -234,7 +217,7 @@ def _of_ends(sections: Sections) -> Iterator[str]:
     """Yield a front end, a back end or a length that the network's class does not accept."""
     network_class = sections.network.network_class
     back_end = sections.back_end.back_end_class
-    if network_class in WITHOUT_FRONT_END and sections.front_end.front_end_class is not None:
+    if not has_front_end(network_class) and sections.front_end.front_end_class is not None:
         yield (
             "network.network_class has no front end and cannot be combined with "
             "front_end.front_end_class"
@@ -251,11 +234,12 @@ def _of_ends(sections: Sections) -> Iterator[str]:
             f"network.network_class has its own back end ({COMPOSED} takes any) and cannot be "
             "combined with back_end.back_end_class"
         )
-    classes = {network_class, BACK_ENDS.get(back_end or "", back_end)}
-    samples = sections.back_end.sls_samples
-    if classes & set(OF_ONE_LENGTH) and sections.network.train_clip_size != samples:
+    class_path = fact(network_class, "back_end_class") or BACK_ENDS.get(back_end or "", back_end)
+    one_length = fact(class_path or "", "one_length")
+    samples = attrgetter(one_length)(sections) if one_length else None
+    if samples not in (None, sections.network.train_clip_size):
         yield (
-            f"network.network_class takes clips of back_end.sls_samples = {samples} only, not of "
+            f"network.network_class takes clips of {one_length} = {samples} only, not of "
             "network.train_clip_size"
         )
 
@@ -297,16 +281,18 @@ def _of_lengths(sections: Sections) -> Iterator[str]:
 
 def _of_trained_frames(sections: Sections) -> Iterator[str]:
     """Yield contradictions of `localisation.enabled` in training."""
-    keep_time = f"outputs no frames to score one by one ({THAT_KEEP_TIME} do"
-    if sections.network.network_class in _NETWORKS_WITHOUT_TIME:
+    network_class, back_end = sections.network.network_class, sections.back_end.back_end_class
+    no_frames = "outputs no frames to score one by one"
+    if network_class != COMPOSED and not keeps_time(network_class):
         yield (
-            f"network.network_class {keep_time}, behind asdf.networks.ComposedDetector), and "
-            f"contradicts {_ENABLED}"
+            f"network.network_class {no_frames} ({that_keep_time()} do, behind "
+            f"asdf.networks.ComposedDetector), and contradicts {_ENABLED}"
         )
-    # A setting may hold the short name or the class path.
-    without_time = {*_WITHOUT_TIME, *(BACK_ENDS[name] for name in _WITHOUT_TIME)}
-    if sections.back_end.back_end_class in without_time:
-        yield f"back_end.back_end_class {keep_time}), and contradicts {_ENABLED}"
+    if back_end is not None and not keeps_time(BACK_ENDS.get(back_end, back_end)):
+        yield (
+            f"back_end.back_end_class {no_frames} ({that_keep_time()} do), and contradicts "
+            f"{_ENABLED}"
+        )
     if "silence" in sections.augmentation.chain:
         yield (
             "augmentation.chain includes 'silence', which trims lengths that are only known when a "

@@ -27,7 +27,8 @@ from asdf.networks.attached import EMBEDDING, Extra, Head, attach_head
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.files import atomic_write
 from asdf.runs.seeds import derived_seed
-from asdf.settings.class_path import UserErrors, find_class, is_ours
+from asdf.settings.class_files import is_ours
+from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import Sections
 from asdf.training.losses.loss import Term
 from asdf.trials.trial_list import TrialList

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from asdf.settings.declared import OwnSettings
+from asdf.settings.fields import OwnSettings
 from asdf.settings.sections import Audio, Augmentation
 
 Section = TypeVar("Section")

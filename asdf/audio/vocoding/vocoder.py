@@ -21,7 +21,8 @@ from asdf.audio.user_classes import TRIAL, check_sendable, second_of_noise, unpi
 from asdf.audio.vocoding.analysis import Array
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import UserErrors, find_class, is_ours
+from asdf.settings.class_files import is_ours
+from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import Vocoding
 
 

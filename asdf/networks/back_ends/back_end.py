@@ -24,10 +24,8 @@ from torch import Tensor, nn
 from asdf.errors import UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections
-from asdf.settings.sections import BackEnd as BackEndSettings
-
-# Names of our back ends that mask padding.
-MASKING = ("asp", "linear", "mhfa", "mlp", "wedefense_mhfa")
+from asdf.ports import load
+from asdf.settings.sections import BACK_ENDS
 
 Takes = Literal["features", "hidden_states", "layer_outputs"]
 
@@ -36,6 +34,8 @@ class BackEnd(nn.Module, ABC):
     """The part of a detector from features to embeddings and logits.
 
     Attributes:
+        short_name: Name of the class in configs, of a back end of the project.
+        one_length: Setting of the only length of clips that it takes, if it takes one.
         takes: Kind of input: 'features' (batch, frames, dimension) of the layers that
             `front_end.layer` selects, or a list of such tensors, one per layer: 'hidden_states'
             (including the input of the first layer, and the last layer after the final norm) or
@@ -70,6 +70,8 @@ class BackEnd(nn.Module, ABC):
         torch.Size([2, 2])
     """
 
+    short_name: ClassVar[str] = ""
+    one_length: ClassVar[str | None] = None
     takes: ClassVar[Takes] = "features"
     shortest_frames: ClassVar[int] = 1
     fixed_samples: int | None = None
@@ -86,7 +88,7 @@ class BackEnd(nn.Module, ABC):
         return cls(settings, front_end)
 
     @classmethod
-    def min_layers(cls, sizes: BackEndSettings) -> int:
+    def min_layers(cls, sizes: Any) -> int:
         """Return the minimum number of layers for these settings, known before it is built."""
         return 0
 
@@ -125,9 +127,12 @@ class BackEnd(nn.Module, ABC):
 
 def masks_no_padding(kind: type[BackEnd]) -> UsageError:
     """Return the error for a back end that cannot mask the padding of recordings."""
+    masking = [
+        name for name, path in BACK_ENDS.items() if load(path).of_padded is not BackEnd.of_padded
+    ]
     return UsageError(
         f"lengths.masks = True: {kind.__qualname__} does not mask padding. Choose a back end that "
-        f"does ({', '.join(MASKING)}), implement of_padded in yours, or set lengths.masks = False: "
+        f"does ({', '.join(masking)}), implement of_padded in yours, or set lengths.masks = False: "
         "the network then processes padding as silence."
     )
 

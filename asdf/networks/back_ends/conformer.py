@@ -18,6 +18,7 @@ head, R distances, N frames and head tokens, E embedding values.
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -29,7 +30,7 @@ from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.functions import Size, at_most
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.settings.sections import BackEnd as BackEndSettings
+from asdf.settings.fields import OwnSettings, proportion, setting
 
 MAX_DISTANCE = 512
 """Maximum distance in frames; larger distances share its embedding."""
@@ -235,6 +236,22 @@ class _EachChannel(nn.Module):
         return out_BCL
 
 
+@dataclass
+class ConformerSizes(OwnSettings, section_name="back_end"):
+    """Sizes of a Conformer."""
+
+    conformer_dimension: int = setting(144, unit="values", at_least=1)
+    """SSL_Conformer, SSL_ConformerTCM: size of the frames and of the embedding"""
+    conformer_blocks: int = setting(4, at_least=1)
+    """SSL_Conformer, SSL_ConformerTCM: number of blocks"""
+    conformer_heads: int = setting(4, at_least=1)
+    """SSL_Conformer, SSL_ConformerTCM: attention heads"""
+    conformer_kernel: int = setting(31, unit="frames", at_least=1)
+    """SSL_Conformer, SSL_ConformerTCM: what a block's convolution looks at"""
+    conformer_dropout: float = proportion(0.0)
+    """SSL_Conformer, SSL_ConformerTCM: dropout after each part of a block"""
+
+
 class ConformerEncoder(nn.Module):
     """Conformer blocks on frames and a learned class token, whose final state is the embedding.
 
@@ -246,7 +263,7 @@ class ConformerEncoder(nn.Module):
 
     attention_class: ClassVar[type[RelativeAttention | HeadTokenAttention]] = RelativeAttention
 
-    def __init__(self, sizes: BackEndSettings) -> None:
+    def __init__(self, sizes: ConformerSizes) -> None:
         super().__init__()
         dimension = sizes.conformer_dimension
         self.class_token = nn.Parameter(torch.rand(1, dimension))
@@ -301,9 +318,10 @@ class ConformerBackEnd(SizedBackEnd, TimedBackEnd):
         UsageError: the dimension is not divisible by the number of heads.
     """
 
+    short_name = "conformer"
     encoder_class: ClassVar[type[ConformerEncoder]] = ConformerEncoder
 
-    def __init__(self, dimension: int, sizes: BackEndSettings) -> None:
+    def __init__(self, dimension: int, sizes: ConformerSizes) -> None:
         super().__init__()
         inside = sizes.conformer_dimension
         if inside % sizes.conformer_heads:
@@ -317,7 +335,7 @@ class ConformerBackEnd(SizedBackEnd, TimedBackEnd):
         self.conformer = self.encoder_class(sizes)
 
     @classmethod
-    def min_layers(cls, sizes: BackEndSettings) -> int:
+    def min_layers(cls, sizes: ConformerSizes) -> int:
         """Return the number of blocks, each of which has at least one layer."""
         return sizes.conformer_blocks
 
@@ -333,6 +351,7 @@ class ConformerBackEnd(SizedBackEnd, TimedBackEnd):
 class TCMBackEnd(ConformerBackEnd):
     """A Conformer back end with temporal-channel modelling."""
 
+    short_name = "conformer_tcm"
     encoder_class = TCMEncoder
 
 

@@ -11,6 +11,8 @@ Shapes: B utterances, L frames, C channels, W channels of a part, E embedding va
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -21,7 +23,7 @@ from asdf.networks.back_ends.nes2net import SqueezeExcitation
 from asdf.networks.back_ends.pooling import weighted_statistics
 from asdf.networks.casting import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.settings.sections import BackEnd as BackEndSettings
+from asdf.settings.fields import OwnSettings, setting
 
 DILATIONS = (2, 3, 4)
 AGGREGATED = 1536
@@ -105,6 +107,20 @@ class NormOfPooled(nn.BatchNorm1d):
         return super().forward(x_BC)
 
 
+@dataclass
+class ECAPASizes(OwnSettings, section_name="back_end"):
+    """Sizes of ECAPA-TDNN."""
+
+    ecapa_channels: int = setting(512, at_least=1)
+    """SSL_ECAPA: channels of its blocks; 1024 is the larger published size"""
+    ecapa_splits: int = setting(8, at_least=2)
+    """SSL_ECAPA: parts of the channels of a Res2Net"""
+    ecapa_attention: int = setting(128, unit="values", at_least=1)
+    """SSL_ECAPA: hidden units of the attention"""
+    ecapa_embedding: int = setting(192, unit="values", at_least=1)
+    """SSL_ECAPA: size of the embedding"""
+
+
 class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
     """ECAPA-TDNN on features of any dimension.
 
@@ -112,7 +128,9 @@ class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
         UsageError: the channels are not divisible by the number of parts of a Res2Net.
     """
 
-    def __init__(self, dimension: int, sizes: BackEndSettings) -> None:
+    short_name = "ecapa"
+
+    def __init__(self, dimension: int, sizes: ECAPASizes) -> None:
         super().__init__()
         self.frame_dimension = AGGREGATED
         channels = sizes.ecapa_channels
@@ -134,7 +152,7 @@ class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
         self.output = nn.Linear(sizes.ecapa_embedding, 2)
 
     @classmethod
-    def min_layers(cls, sizes: BackEndSettings) -> int:
+    def min_layers(cls, sizes: ECAPASizes) -> int:
         """Return the number of parts, each of which has at least one layer."""
         return sizes.ecapa_splits
 

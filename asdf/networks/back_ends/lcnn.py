@@ -13,6 +13,8 @@ embedding values.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
@@ -21,6 +23,7 @@ from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.fields import OwnSettings, proportion, setting
 
 POOL = 16
 """Number of frames, and of feature values, pooled into one: four poolings by 2."""
@@ -71,6 +74,16 @@ class _LCNNLayers(nn.Module):
         return embeddings_BE, logits_B2, frames_BME
 
 
+@dataclass
+class LCNNSizes(OwnSettings, section_name="back_end"):
+    """Sizes of LCNN."""
+
+    lcnn_projection: int = setting(0, unit="values", at_least=0)
+    """SSL_LCNN: values that features are projected to first; 0: not"""
+    lcnn_dropout: float = proportion(0.7)
+    """SSL_LCNN, SSL_MapLCNN: dropout after the convolutions"""
+
+
 class LCNNBackEnd(_LCNNLayers, SizedBackEnd, TimedBackEnd):
     """LCNN on features with at least 16 values, and at least 16 frames.
 
@@ -81,6 +94,7 @@ class LCNNBackEnd(_LCNNLayers, SizedBackEnd, TimedBackEnd):
         UsageError: fewer than 16 values are left.
     """
 
+    short_name = "lcnn"
     size_settings = ("lcnn_projection", "lcnn_dropout")
     shortest_frames = POOL
     frame_step = POOL
@@ -109,6 +123,7 @@ class LCNNBackEnd(_LCNNLayers, SizedBackEnd, TimedBackEnd):
 class MapLCNNBackEnd(_LCNNLayers, BackEnd):
     """LCNN on one or two maps of at least 16 values, as in the work on Whisper-MesoNet."""
 
+    short_name = "map_lcnn"
     shortest_frames = POOL
 
     def __init__(self, maps: FrameMaps, dropout: float) -> None:
@@ -118,7 +133,7 @@ class MapLCNNBackEnd(_LCNNLayers, BackEnd):
 
     @classmethod
     def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
-        return cls(FrameMaps(front_end, POOL), settings.back_end.lcnn_dropout)
+        return cls(FrameMaps(front_end, POOL), LCNNSizes.of(settings).lcnn_dropout)
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, values // 16 * 32) and logits (batch, 2)."""

@@ -21,6 +21,7 @@ from asdf.networks.ssl_detector import PairedDetector
 class LinearBackEnd(SizedBackEnd, TimedBackEnd):
     """Mean over time and a linear layer."""
 
+    short_name = "linear"
     size_settings = ()
 
     def __init__(self, dimension: int) -> None:

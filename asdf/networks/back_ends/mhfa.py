@@ -12,6 +12,7 @@ Shapes: B utterances, L frames, C feature values, K compressed values, H heads, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -24,6 +25,19 @@ from asdf.networks.front_ends.encoder_layers import weighted_sum
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections, softmax_over_frames
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.fields import OwnSettings, setting
+
+
+@dataclass
+class MHFASizes(OwnSettings, section_name="back_end"):
+    """Sizes of MHFA."""
+
+    mhfa_heads: int = setting(64, at_least=1)
+    """SSL_MHFA, SSL_WeDefenseMHFA: attention heads"""
+    mhfa_compression: int = setting(128, unit="values", at_least=1)
+    """SSL_MHFA, SSL_WeDefenseMHFA: values that keys and values are compressed to"""
+    mhfa_embedding: int = setting(256, unit="values", at_least=1)
+    """SSL_MHFA, SSL_WeDefenseMHFA: size of the embedding"""
 
 
 class MHFABackEnd(TimedBackEnd):
@@ -33,6 +47,7 @@ class MHFABackEnd(TimedBackEnd):
         states: Number of hidden states.
     """
 
+    short_name = "mhfa"
     takes = "hidden_states"
 
     def __init__(
@@ -62,7 +77,7 @@ class MHFABackEnd(TimedBackEnd):
 
     @classmethod
     def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
-        sizes = settings.back_end
+        sizes = MHFASizes.of(settings)
         return cls(
             front_end.dimension,
             front_end.layers + 1,
@@ -103,6 +118,8 @@ class WeDefenseMHFABackEnd(MHFABackEnd):
     Its normalisation over time actually subtracts each frame's mean over its values, since the
     function expects the frames in another dimension.
     """
+
+    short_name = "wedefense_mhfa"
 
     def add_output(self, embedding: int) -> None:
         """Add WeDefense's projection: a batch norm, ReLU and a linear layer."""

@@ -8,15 +8,27 @@ Shapes: B utterances, L frames, C feature values, E embedding values.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 
 from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.interface import mean_over_frames
-from asdf.settings.sections import BackEnd as BackEndSettings
+from asdf.settings.fields import OwnSettings, proportion, setting
 
 LIMIT = 4.0
 """Number of deviations from the mean at which standardised features are clipped."""
+
+
+@dataclass
+class MLPSizes(OwnSettings, section_name="back_end"):
+    """Sizes of the hidden layer."""
+
+    mlp_hidden: int = setting(64, unit="values", at_least=1)
+    """mlp: units of its hidden layer, which is the embedding"""
+    mlp_dropout: float = proportion(0.3)
+    """mlp: dropout of the features and of the hidden layer"""
 
 
 class MLPBackEnd(SizedBackEnd):
@@ -27,7 +39,9 @@ class MLPBackEnd(SizedBackEnd):
         settings: Section with `mlp_hidden` and `mlp_dropout`.
     """
 
-    def __init__(self, dimension: int, settings: BackEndSettings) -> None:
+    short_name = "mlp"
+
+    def __init__(self, dimension: int, settings: MLPSizes) -> None:
         super().__init__()
         self.norm = nn.BatchNorm1d(dimension, affine=False)
         self.dropout = nn.Dropout(settings.mlp_dropout)

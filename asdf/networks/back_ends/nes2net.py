@@ -13,6 +13,7 @@ values.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -24,7 +25,7 @@ from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
 from asdf.networks.back_ends.pooling import AttentiveStatistics
 from asdf.networks.casting import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.settings.sections import BackEnd as BackEndSettings
+from asdf.settings.fields import OwnSettings, setting
 
 KERNEL = 3
 ATTENTION = 128
@@ -101,6 +102,21 @@ def _make_time_convolution(width: int, dilation: int) -> nn.Conv2d:
     )
 
 
+@dataclass
+class Nes2NetSizes(OwnSettings, section_name="back_end"):
+    """Sizes of Nes2Net."""
+
+    nes2net_splits: tuple[int, int] = setting((8, 8), at_least=2)
+    """SSL_Nes2NetX, SSL_DeepFenseNes2Net: number of parts of the features, and of parts of each of
+    these"""
+    nes2net_dilation: int = setting(2, unit="frames", at_least=1)
+    """SSL_Nes2NetX: dilation of its convolutions"""
+    nes2net_squeeze: int = setting(1, at_least=1)
+    """SSL_Nes2NetX: how many times narrower the squeeze-and-excitation layers are inside"""
+    nes2net_pooling: Literal["mean", "attentive"] = "mean"
+    """SSL_Nes2NetX: pooling over time; attentive: attentive statistics"""
+
+
 class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
     """Nes2Net-X on features with a dimension divisible by `splits[0] * splits[1]`.
 
@@ -112,6 +128,7 @@ class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
         block_class: Class of its inner blocks.
     """
 
+    short_name = "nes2net_x"
     size_settings = ("nes2net_splits", "nes2net_dilation", "nes2net_squeeze", "nes2net_pooling")
     block_class: ClassVar[type[nn.Module]] = WeightedRes2Net
 
@@ -149,7 +166,7 @@ class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
         self.fc = nn.Linear(pooled, 2)
 
     @classmethod
-    def min_layers(cls, sizes: BackEndSettings) -> int:
+    def min_layers(cls, sizes: Nes2NetSizes) -> int:
         """Return the number of inner parts, each of which has at least one layer."""
         return math.prod(sizes.nes2net_splits)
 

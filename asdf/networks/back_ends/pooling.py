@@ -10,6 +10,8 @@ Shapes: B utterances, L frames, C feature values, E embedding values.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +19,7 @@ from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.interface import softmax_over_frames
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.fields import OwnSettings, setting
 
 MIN_VARIANCE = 1e-10
 
@@ -52,9 +55,18 @@ def weighted_statistics(x_BCL: Tensor, weights_BCL: Tensor) -> Tensor:
     return torch.cat([mean_BC, deviation_BC], dim=1)
 
 
+@dataclass
+class ASPSizes(OwnSettings, section_name="back_end"):
+    """Size of attentive statistics pooling."""
+
+    asp_hidden: int = setting(128, unit="values", at_least=1)
+    """SSL_ASP: hidden units of the attention"""
+
+
 class ASPBackEnd(SizedBackEnd, TimedBackEnd):
     """Attentive statistics pooling with one weight per frame, as in Okabe et al."""
 
+    short_name = "asp"
     size_settings = ("asp_hidden",)
 
     def __init__(self, dimension: int, hidden: int) -> None:

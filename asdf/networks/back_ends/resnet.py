@@ -14,6 +14,8 @@ values.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +23,7 @@ from asdf.errors import UsageError
 from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.fields import OwnSettings, setting
 
 STEM = 16
 """Channels of the first convolution."""
@@ -77,6 +80,16 @@ class WeightedFrames(nn.Module):
         return torch.cat([weighted_BMC.sum(dim=1), variance_BC.sqrt()], dim=1)
 
 
+@dataclass
+class ResNetSizes(OwnSettings, section_name="back_end"):
+    """Sizes of ResNet-18."""
+
+    resnet_projection: int = setting(0, unit="values", at_least=0)
+    """SSL_ResNet18: values that features are projected to first; 0: not"""
+    resnet_embedding: int = setting(256, unit="values", at_least=1)
+    """SSL_ResNet18: size of the embedding"""
+
+
 class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
     """ResNet-18 on features with at least 7 values, and at least 9 frames.
 
@@ -88,6 +101,7 @@ class ResNet18BackEnd(SizedBackEnd, TimedBackEnd):
         UsageError: fewer than 7 values are left.
     """
 
+    short_name = "resnet18"
     size_settings = ("resnet_projection", "resnet_embedding")
     # Three halvings leave two of these frames, the minimum for a deviation.
     shortest_frames = 9

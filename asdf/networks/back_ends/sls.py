@@ -13,6 +13,8 @@ embedding values.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,13 +25,26 @@ from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.fields import FRAME_SAMPLES, OwnSettings, setting
 
 POOL = 3
+
+
+@dataclass
+class SLSSizes(OwnSettings, section_name="back_end"):
+    """Length and size of SLS."""
+
+    sls_samples: int = setting(64600, unit="samples", at_least=FRAME_SAMPLES)
+    """SSL_SLS: the only length it takes; network.train_clip_size has to equal it"""
+    sls_hidden: int = setting(1024, unit="values", at_least=1)
+    """SSL_SLS: size of the embedding"""
 
 
 class SLSBackEnd(BackEnd):
     """SLS on the outputs of the encoder layers without final norm, for exactly `frames` frames."""
 
+    short_name = "sls"
+    one_length = "back_end.sls_samples"
     takes = "layer_outputs"
     shortest_frames = POOL
 
@@ -48,7 +63,8 @@ class SLSBackEnd(BackEnd):
         Raises:
             UsageError: this length gives too few frames, or the front end has no layers.
         """
-        samples = settings.back_end.sls_samples
+        sizes = SLSSizes.of(settings)
+        samples = sizes.sls_samples
         frames = front_end.frames(samples)
         if frames < POOL or front_end.layers == 0:
             raise UsageError(
@@ -56,7 +72,7 @@ class SLSBackEnd(BackEnd):
                 f"= {samples} gives {frames}, and the front end gives {front_end.layers} layers "
                 f"with front_end.layer = {settings.front_end.layer!r}."
             )
-        back_end = cls(front_end.dimension, frames, settings.back_end.sls_hidden)
+        back_end = cls(front_end.dimension, frames, sizes.sls_hidden)
         back_end.fixed_samples = samples
         return back_end
 

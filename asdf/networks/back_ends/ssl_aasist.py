@@ -38,6 +38,7 @@ class NodeAttention(nn.Sequential):
 class AASISTBackEnd(GraphBackEnd, BackEnd):
     """AASIST on features (batch, frames, dimension) of any dimension, with at least 3 frames."""
 
+    short_name = "aasist"
     sizes: ClassVar[Sizes] = Sizes(spectral_nodes=PROJECTED // POOL)
     shortest_frames = POOL
 
@@ -78,6 +79,7 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
 class AASISTLBackEnd(AASISTBackEnd):
     """An AASIST back end with the channels, graph sizes and pool ratios of AASIST-L."""
 
+    short_name = "aasist_l"
     sizes = replace(AASIST_L.sizes, spectral_nodes=PROJECTED // POOL)
 
 

@@ -222,6 +222,7 @@ class SpectralFrontEnd(FramedFrontEnd):
 class SpectrogramFrontEnd(SpectralFrontEnd):
     """The log powers of all frequencies."""
 
+    short_name = "spectrogram"
     usual = Sizes(320, 160, 512, 0, 0, 0, NYQUIST_HZ)
     cacheable = True
 
@@ -229,6 +230,7 @@ class SpectrogramFrontEnd(SpectralFrontEnd):
 class FilterBankFrontEnd(SpectralFrontEnd):
     """The log powers of bands that are equally spaced in Hz."""
 
+    short_name = "filter_bank"
     usual = Sizes(320, 160, 512, 60, 0, 0, NYQUIST_HZ)
     cacheable = True
 
@@ -239,6 +241,7 @@ class FilterBankFrontEnd(SpectralFrontEnd):
 class LogMelFrontEnd(SpectralFrontEnd):
     """The log powers of bands that are equally spaced in mel."""
 
+    short_name = "log_mel"
     usual = Sizes(400, 160, 512, 80, 0, 0, NYQUIST_HZ)
     cacheable = True
 
@@ -249,6 +252,7 @@ class LogMelFrontEnd(SpectralFrontEnd):
 class LFCCFrontEnd(FilterBankFrontEnd):
     """Linear-frequency cepstral coefficients, as in the LFCC-LCNN baseline of ASVspoof 2021 LA."""
 
+    short_name = "lfcc"
     usual = Sizes(320, 160, 1024, 20, 20, 2, 4000.0)
     cacheable = True
 
@@ -256,6 +260,7 @@ class LFCCFrontEnd(FilterBankFrontEnd):
 class MFCCFrontEnd(LogMelFrontEnd):
     """Mel-frequency cepstral coefficients."""
 
+    short_name = "mfcc"
     usual = Sizes(320, 160, 512, 20, 20, 2, NYQUIST_HZ)
     cacheable = True
 
@@ -369,6 +374,7 @@ class RawFrontEnd(FrontEnd):
     By default, each sample is a frame of one value, for back ends with filters of their own.
     """
 
+    short_name = "raw"
     cacheable = True
 
     def set_sizes(self, settings: FrontEndSettings) -> None:

@@ -69,6 +69,7 @@ class TransformersFrontEnd(FrontEnd):
         inputs: Module that computes the encoder's input from waveforms.
     """
 
+    short_name = "transformers"
     sample_rate = SAMPLE_RATE
     model: Any
     cacheable: ClassVar[bool] = True
@@ -377,6 +378,7 @@ class EncoderOutputFrontEnd(TransformersFrontEnd):
     count the frames of its layers.
     """
 
+    short_name = "encoder_output"
     cacheable: ClassVar[bool] = True
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:

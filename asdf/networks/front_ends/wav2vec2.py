@@ -36,6 +36,7 @@ class Wav2Vec2FrontEnd(FrontEnd):
         architecture: Architecture of the built network.
     """
 
+    short_name = "wav2vec2"
     sample_rate = SAMPLE_RATE
     model: Wav2Vec2Model
     cacheable: ClassVar[bool] = True

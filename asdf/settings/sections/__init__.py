@@ -10,12 +10,22 @@ them. Lengths are samples at `audio.sample_rate` unless the name has a unit (`_s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import asdict, dataclass, field, make_dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from asdf.settings.class_files import declared_settings
+from asdf.settings.fields import FRAME_SAMPLES, MAX_LAYER_WIDTH, setting
 from asdf.settings.mistakes import KnownNames, UnknownName, nearest
-from asdf.settings.sections.back_ends import BACK_ENDS, BackEnd
-from asdf.settings.sections.examples import (
+from asdf.settings.sections.networks import (
+    BACK_ENDS,
+    FRONT_ENDS,
+    BackEnd,
+    FrontEnd,
+    Localisation,
+    Lora,
+    Spectrum,
+)
+from asdf.settings.sections.recordings import (
     AUGMENTATIONS,
     HIGHEST_RATE,
     LOWEST_RATE,
@@ -28,8 +38,6 @@ from asdf.settings.sections.examples import (
     SpeechActivity,
     Vocoding,
 )
-from asdf.settings.sections.fields import FRAME_SAMPLES, MAX_LAYER_WIDTH, setting, with_extras
-from asdf.settings.sections.front_ends import FRONT_ENDS, FrontEnd, Lora, Spectrum
 from asdf.settings.sections.runs import SAMPLERS, Computing, Paths, Recipe
 from asdf.settings.sections.training import (
     CALLBACKS,
@@ -39,7 +47,6 @@ from asdf.settings.sections.training import (
     SOURCE_HEADS,
     SOURCE_METRICS,
     VALIDATION_METRICS,
-    Localisation,
     Loss,
     Network,
     Source,
@@ -48,7 +55,21 @@ from asdf.settings.sections.training import (
 Declared = TypeVar("Declared")
 
 
-@with_extras
+_OTHERS = [kind for kind in declared_settings() if kind.section_name != "back_end"]
+OF_EXTRAS = tuple(kind.section_name for kind in _OTHERS)
+"""Sections that classes of networks declare for themselves."""
+
+globals().update({kind.__name__: kind for kind in _OTHERS})
+
+
+def _with_others(kind: type[Declared]) -> type[Declared]:
+    others = [(own.section_name, own, field(default_factory=own)) for own in _OTHERS]
+    made = make_dataclass(kind.__name__, others, bases=(kind,))
+    made.__doc__, made.__module__ = kind.__doc__, kind.__module__
+    return made
+
+
+@_with_others
 @dataclass
 class Sections(KnownNames):
     """All sections: the type of a plain copy of `Settings()`, which the rooms below use."""
@@ -94,11 +115,6 @@ class Sections(KnownNames):
             if name in declared:
                 return declared[name]
             raise no_section(name, (*self.__dataclass_fields__, *declared))
-
-
-_NAMES = list(Sections.__dataclass_fields__)
-OF_EXTRAS = tuple(_NAMES[_NAMES.index("declared") + 1 :])
-"""Sections that extras add, from which networks are built."""
 
 
 def no_section(name: str, known: Iterable[str]) -> UnknownName:

@@ -21,7 +21,8 @@ from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import UserErrors, find_class, is_ours
+from asdf.settings.class_files import is_ours
+from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import Network, Sections
 from asdf.text import and_more
 from asdf.training.losses.detection_losses import CrossEntropy, LikelihoodRatio

@@ -18,7 +18,8 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import class_path_of
-from asdf.settings.class_path import UserErrors, find_class, is_ours
+from asdf.settings.class_files import is_ours
+from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import Sections
 from asdf.training.losses import Loss
 from asdf.training.losses.loss_building import find_loss_class

@@ -10,12 +10,12 @@ from pkgutil import iter_modules
 import pytest
 
 import asdf.networks
-from asdf.extras import NETWORKS
 from asdf.networks import back_ends
 from asdf.networks.back_ends.back_end import BackEnd, SizedBackEnd
 from asdf.networks.interface import DetectorNetwork
-from asdf.networks.ssl_detector import PairedDetector
-from asdf.settings import relations
+from asdf.networks.ssl_detector import PairedDetector, SSLDetector
+from asdf.settings.class_files import fact, network_modules
+from asdf.settings.relations import has_front_end, keeps_time
 from asdf.settings.sections import BACK_ENDS
 from asdf.settings.sections import BackEnd as BackEndSettings
 from tests.conftest import ROOT
@@ -27,7 +27,7 @@ def classes_of_files(base: type) -> list[type]:
     """Return the classes that can be built among those that our files define."""
     found = []
     names = [f"{back_ends.__name__}.{each.name}" for each in iter_modules(back_ends.__path__)]
-    for name in [*names, *sorted(set(NETWORKS.values()))]:
+    for name in sorted({*names, *network_modules().values()}):
         module = importlib.import_module(name)
         for kind in vars(module).values():
             is_here = inspect.isclass(kind) and kind.__module__ == module.__name__
@@ -54,20 +54,19 @@ def test_a_class_is_at_the_door_and_on_the_page(kind):
 
 @pytest.mark.parametrize("kind", ENDS, ids=lambda kind: kind.__name__)
 def test_the_settings_know_whether_a_back_end_keeps_time(kind):
-    name = SHORT_NAMES[kind.__name__]
-    assert (name in relations.THAT_KEEP_TIME.split(", ")) == (kind.frame_step is not None)
+    assert keeps_time(f"asdf.networks.{kind.__name__}") == (kind.frame_step is not None)
+    assert fact(f"asdf.networks.{kind.__name__}", "one_length") == kind.one_length
 
 
-def test_the_settings_know_which_networks_keep_no_time():
-    without = []
+def test_the_settings_know_which_networks_keep_no_time_and_have_no_front_end():
     for name in asdf.networks.__all__:
         kind = getattr(asdf.networks, name)
         is_network = inspect.isclass(kind) and issubclass(kind, DetectorNetwork)
         if not is_network or inspect.isabstract(kind) or kind is asdf.networks.ComposedDetector:
             continue
-        if not issubclass(kind, PairedDetector) or kind.back_end_class.frame_step is None:
-            without.append(f"asdf.networks.{name}")
-    assert sorted(without) == sorted(relations._NETWORKS_WITHOUT_TIME)
+        keeps = issubclass(kind, PairedDetector) and kind.back_end_class.frame_step is not None
+        assert keeps_time(f"asdf.networks.{name}") == keeps, name
+        assert has_front_end(f"asdf.networks.{name}") == issubclass(kind, SSLDetector), name
 
 
 @pytest.mark.parametrize("kind", ENDS, ids=lambda kind: kind.__name__)

@@ -142,7 +142,7 @@ def test_a_named_end_is_in_the_network_or_refused(tiny):
     tiny.back_end.back_end_class = "mhfa"
     with pytest.raises(UsageError, match=r"Choose network\.network_class = '\S+ComposedDetector'"):
         build_network(tiny)
-    with pytest.raises(UsageError, match=r"Set it to one of aasist, "):
+    with pytest.raises(UsageError, match=r"Set it to one of conformer, "):
         build_network(compose(tiny, None, None))
 
 

@@ -57,10 +57,6 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         ("network.momentum", True, "expected a number, not True"),
         ("network.momentum", 10**400, "the number is out of range"),
         ("network.momentum", 1.5, "must be at most 1"),
-        ("network.train_clip_size", 10**12, "must be at most 57,600,000 samples"),
-        ("computing.processes", 10**6, "must be at most 1,024"),
-        ("computing.gpu_ids", (0, 10**6), "must be at most 1,023"),
-        ("back_end.nes2net_splits", (8, 10**9), "must be at most 100,000"),
         (
             "network.optimizer",
             "adm",

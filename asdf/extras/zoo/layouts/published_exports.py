@@ -18,7 +18,7 @@ from asdf.extras.zoo.layouts.hub.classifier_writing import write_classifier
 from asdf.extras.zoo.layouts.name_maps.known import DF_ARENA, name_maps_by_kind
 from asdf.extras.zoo.layouts.name_maps.writing import named_state
 from asdf.extras.zoo.layouts.published import PUBLISHED, published_state
-from asdf.extras.zoo.settings import sizes_of
+from asdf.extras.zoo.networks.classes import ClassSizes
 from asdf.networks.aasist import AASIST
 from asdf.networks.attached import describe_heads, loss_of
 from asdf.networks.rawnet2 import RawNet2
@@ -105,7 +105,7 @@ def write_published(layout: str, out: Path, network: nn.Module, file: NetworkFil
 def _write_classifier(out: Path, network: nn.Module, file: NetworkFile) -> str:
     settings = file.to_sections()
     write_classifier(out, network, settings)
-    sizes = sizes_of(settings.back_end)
+    sizes = ClassSizes.of(settings)
     numbers = sizes.classifier_bona_fide
     named = ", ".join(sizes.classifier_classes[number] for number in numbers)
     return f"its classes keep their order and names; bona fide: {named}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from asdf.networks.back_ends.sls import SLSSizes
 from asdf.networks.interface import NetworkSections
 from asdf.settings.sections import FRAME_SAMPLES, assign
 from asdf.trials.how_scored import PUBLISHED, ScoredLength
@@ -40,7 +41,7 @@ def published_length(
         return _spectra_length(settings, chosen)
     published = samples or PUBLISHED.min_samples
     if kind == "SSL_SLS":
-        published = settings.back_end.sls_samples
+        published = SLSSizes.of(settings).sls_samples
     elif kind in ("SSL_Conformer", "SSL_ConformerTCM", "SSL_Mamba"):
         published = _CONFORMER_SAMPLES
     # Limits that the user did not choose are made consistent with the chosen one.

@@ -13,13 +13,16 @@ from typing import Any
 from torch import Tensor
 
 from asdf.errors import AsdfError
+from asdf.extras.zoo.networks.deepfense import DeepFenseSizes
 from asdf.extras.zoo.networks.spectra import has_even_knots
-from asdf.extras.zoo.settings import sizes_of
 from asdf.interchange.front_end_weights import matching_architecture
 from asdf.networks.aasist import AASIST_L
+from asdf.networks.back_ends.nes2net import Nes2NetSizes
+from asdf.networks.back_ends.sls import SLSSizes
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.transformers_config import config_text
 from asdf.networks.interface import NetworkSections
+from asdf.networks.rawnet2 import RawNet2Sizes
 from asdf.settings.sections import assign
 
 ARCHITECTURE = "front_end.architecture"
@@ -141,7 +144,7 @@ def _sls_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     # SLS uses the maxima of squares of 3 frames and 3 features.
     pooled = inputs // max(architecture.dimension // 3, 1)
     # The user's own or the published length is used if it gives the number of frames of fc1.
-    samples = settings.back_end.sls_samples
+    samples = SLSSizes.of(settings).sls_samples
     reason = "as published"
     if architecture.frames(samples) // 3 != pooled:
         # 960 lengths in samples are pooled to the same number of frames; the shortest is used.
@@ -164,7 +167,7 @@ def _nes2net_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Si
         "back_end.nes2net_splits": (splits, SHAPES),
         "back_end.nes2net_squeeze": (squeeze, SHAPES),
         "back_end.nes2net_pooling": (pooling, SHAPES),
-        "back_end.nes2net_dilation": (settings.back_end.nes2net_dilation, _NOT_SHOWN),
+        "back_end.nes2net_dilation": (Nes2NetSizes.of(settings).nes2net_dilation, _NOT_SHOWN),
     }
 
 
@@ -221,7 +224,7 @@ def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
             widths.append(tensor.shape[0])
     norms = {f"{block}1.bn.weight": "batch", f"{block}1.weight": "layer"}
     present = [norm for name, norm in norms.items() if name in state and state[name].dim() == 1]
-    activation = sizes_of(settings.back_end).deepfense_activation
+    activation = DeepFenseSizes.of(settings).deepfense_activation
     return {
         "back_end.deepfense_layers": (tuple(widths), SHAPES),
         "back_end.deepfense_norm": ((*present, "none")[0], SHAPES),
@@ -306,7 +309,7 @@ def _rawnet2_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Si
     layers = [name for name in state if name.startswith("gru.weight_hh_l")]
     return {
         "back_end.rawnet2_layers": (len(layers), SHAPES),
-        "back_end.rawnet2_taps": (settings.back_end.rawnet2_taps, _NOT_SHOWN),
+        "back_end.rawnet2_taps": (RawNet2Sizes.of(settings).rawnet2_taps, _NOT_SHOWN),
     }
 
 

@@ -194,6 +194,7 @@ class GatedBiasAttention(nn.Module):
 class BEATsFrontEnd(PatchFrontEnd):
     """BEATs (Chen et al., ICML 2023): patches of 160 ms and an eighth of 128 mel bands."""
 
+    short_name = "beats"
     model: BEATsEncoder
     sizes_class = BEATsSizes
     sizes: BEATsSizes

@@ -12,22 +12,43 @@ Shapes: B utterances, L frames, C feature values, E embedding values, N classes,
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.fields import OwnSettings, setting
 
 VARIANCE_FLOOR = 1e-7
 """Number that transformers' extractors add to a waveform's variance before normalising."""
+
+
+@dataclass
+class ClassSizes(OwnSettings, section_name="back_end"):
+    """Sizes of heads with named classes."""
+
+    classifier_classes: tuple[str, ...] = setting(("spoof", "bona fide"), check="not_empty")
+    """SSL_Classifier: names of its classes, as in id2label of a config.json of transformers"""
+    classifier_bona_fide: tuple[int, ...] = setting((1,), check="unique", at_least=0)
+    """SSL_Classifier: numbers of the bona fide classes, counted from 0; all others are spoof"""
+    classifier_projection: int = setting(256, unit="values", at_least=1)
+    """SSL_Classifier, SSL_SUPERB: values that frames are projected to before their mean"""
+    classifier_pooling: Literal["mean", "tokens"] = "mean"
+    """SSL_Classifier: what is classified: 'mean', of the projected frames; 'tokens', of the two
+    tokens before the patches of an Audio Spectrogram Transformer"""
+    classifier_padding: int = setting(0, unit="samples", at_least=0)
+    """SSL_Classifier: waveforms are padded with silence to this length, and longer ones are cut, as
+    for Whisper; 0: neither"""
+    classifier_family: str = setting("wav2vec2", check="not_empty")
+    """SSL_Classifier: model type that `export --format transformers_classifier` writes"""
 
 
 class ClassesBackEnd(BackEnd):
@@ -40,9 +61,11 @@ class ClassesBackEnd(BackEnd):
         UsageError: a bona fide class does not exist, or all or none of the classes are bona fide.
     """
 
+    short_name = "classes"
+
     def __init__(self, settings: NetworkSections, front_end: FrontEnd) -> None:
         super().__init__()
-        sizes = sizes_of(settings.back_end)
+        sizes = ClassSizes.of(settings)
         names = sizes.classifier_classes
         _check_bona_fide(names, sizes.classifier_bona_fide)
         self.merge = _MergedClasses(len(names), sizes.classifier_bona_fide)
@@ -134,7 +157,7 @@ class SSL_Classifier(PairedDetector):
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
         self.front_end.variance_floor = VARIANCE_FLOOR
-        self.padded_samples = sizes_of(settings.back_end).classifier_padding
+        self.padded_samples = ClassSizes.of(settings).classifier_padding
 
     def front_end_features(self, waveforms_BT: Tensor) -> Tensor | list[Tensor]:
         """Compute the features of waveforms, padded with silence if the encoder requires it.

@@ -33,11 +33,11 @@ import torch
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.extras.zoo.settings import ConstantQ, sections_of
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.filters import cosine_transform
 from asdf.networks.front_ends.spectral import FramedFrontEnd, in_time
 from asdf.networks.functions import windows
+from asdf.settings.fields import OwnSettings, setting
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
@@ -151,6 +151,25 @@ MAX_UNIFORM = 2**17
 MIN_TONES = 4
 
 
+@dataclass
+class ConstantQ(OwnSettings, section_name="cqt"):
+    """The constant-Q front ends, cqt and cqcc (Todisco et al., 2017)."""
+
+    bins_per_octave: int | None = setting(None, at_least=1)
+    """frequencies per octave; None: 48 of cqt, 96 of cqcc"""
+    low_hz: float = setting(15.625, unit="Hz", at_least=1)
+    """the lowest frequency; 9 octaves below 8000"""
+    high_hz: float = setting(8000.0, unit="Hz", above=0)
+    """frequencies are below this one"""
+    offset_hz: float = setting(228.7, unit="Hz", at_least=0)
+    """a window has as many samples as Q periods of its frequency and this together, which shortens
+    those of low ones, as in the authors' code; 0: a constant Q"""
+    samples_per_octave: int = setting(16, at_least=1)
+    """cqcc: uniform frequencies in the lowest octave, to which logarithms are resampled"""
+    log_floor: float = setting(2**-52, above=0)
+    """added to powers before their natural logarithm is taken"""
+
+
 @dataclass(frozen=True)
 class Usual:
     """Default sizes for settings of None; 0 coefficients mean log powers without a transform."""
@@ -163,6 +182,7 @@ class Usual:
 class CQTFrontEnd(FramedFrontEnd):
     """The logarithms of the powers of the constant-Q transform."""
 
+    short_name = "cqt"
     usual: ClassVar[Usual] = Usual(48, 0, 0)
     cacheable = True
     bins_per_octave: int
@@ -175,7 +195,7 @@ class CQTFrontEnd(FramedFrontEnd):
         Raises:
             UsageError: settings contradict each other, or a window would be too long.
         """
-        cqt = sections_of(self.sections).cqt
+        cqt = ConstantQ.of(self.sections)
         spectrum = self.sections.spectrum
         rate = self.sections.audio.sample_rate
         self.bins_per_octave = cqt.bins_per_octave or self.usual.bins_per_octave
@@ -204,13 +224,13 @@ class CQTFrontEnd(FramedFrontEnd):
 
     def window_lengths(self) -> np.ndarray:
         """Return the window lengths of the tones, (K) samples, the longest first."""
-        offset_hz = sections_of(self.sections).cqt.offset_hz
+        offset_hz = ConstantQ.of(self.sections).offset_hz
         rate = self.sections.audio.sample_rate
         return window_lengths(self.frequencies_K, self.bins_per_octave, offset_hz, rate)
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the module that computes static features."""
-        cqt = sections_of(self.sections).cqt
+        cqt = ConstantQ.of(self.sections)
         tones = LogTones(self, cqt.log_floor)
         if not self.coefficients:
             return tones
@@ -223,7 +243,7 @@ class CQTFrontEnd(FramedFrontEnd):
         """Return the settings of the base class, and those of the transform."""
         sizes = {"bins_per_octave": self.bins_per_octave, "coefficients": self.coefficients}
         cqt = {
-            **asdict(sections_of(self.sections).cqt),
+            **asdict(ConstantQ.of(self.sections)),
             **sizes,
             "hop": self.hop,
             "deltas": self.deltas,
@@ -234,6 +254,7 @@ class CQTFrontEnd(FramedFrontEnd):
 class CQCCFrontEnd(CQTFrontEnd):
     """Constant-Q cepstral coefficients, in the sizes of ASVspoof's baselines."""
 
+    short_name = "cqcc"
     usual = Usual(96, 20, 2)
     cacheable = True
 

@@ -189,6 +189,7 @@ class DashengLayer(nn.Module):
 class DashengFrontEnd(PatchFrontEnd):
     """Dasheng (Dinkel et al., Interspeech 2024): patches of 40 ms and all of 64 mel bands."""
 
+    short_name = "dasheng"
     model: Any
     sizes_class = DashengSizes
     sizes: DashengSizes

@@ -118,6 +118,7 @@ def _make_filters(in_mel: bool) -> Tensor:
 class DecibelLFCCFrontEnd(FrontEnd):
     """128 LFCCs in decibels with deltas and double deltas, in whole frames of 10 ms."""
 
+    short_name = "decibel_lfcc"
     sample_rate = SAMPLE_RATE
     dimension = VALUES
     # The samples to reflect must exist.
@@ -158,6 +159,7 @@ class DecibelLFCCFrontEnd(FrontEnd):
 class DecibelMFCCFrontEnd(DecibelLFCCFrontEnd):
     """128 MFCCs in decibels with deltas and double deltas, in whole frames of 10 ms."""
 
+    short_name = "decibel_mfcc"
     in_mel = True
     cacheable = True
 
@@ -169,6 +171,7 @@ class WhisperLFCCFrontEnd(TransformersFrontEnd):
         cepstral_values: Number of values of one LFCC frame.
     """
 
+    short_name = "whisper_lfcc"
     cacheable: ClassVar[bool] = True
     in_mel: ClassVar[bool] = False
     cepstral_values: ClassVar[int] = VALUES
@@ -225,5 +228,6 @@ class WhisperLFCCFrontEnd(TransformersFrontEnd):
 class WhisperMFCCFrontEnd(WhisperLFCCFrontEnd):
     """Whisper's encoder, with the two MFCC frames of the same time appended to each frame."""
 
+    short_name = "whisper_mfcc"
     in_mel = True
     cacheable = True

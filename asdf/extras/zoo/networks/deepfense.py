@@ -12,7 +12,8 @@ values.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from asdf.networks.back_ends.nes2net import KERNEL, Nes2NetXBackEnd, SqueezeExci
 from asdf.networks.back_ends.ssl_aasist import AASISTBackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.fields import OwnSettings, setting
 
 ACTIVATIONS = {"relu": nn.ReLU, "selu": nn.SELU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
 
@@ -30,6 +32,7 @@ ACTIVATIONS = {"relu": nn.ReLU, "selu": nn.SELU, "tanh": nn.Tanh, "sigmoid": nn.
 class DeepFenseAASISTBackEnd(AASISTBackEnd):
     """AASIST that keeps 70 % of the temporal nodes instead of half of them."""
 
+    short_name = "deepfense_aasist"
     sizes = replace(AASISTBackEnd.sizes, pool_ratios=(0.5, 0.7, 0.5))
 
 
@@ -72,7 +75,20 @@ class AddedRes2Net(nn.Module):
 class DeepFenseNes2NetBackEnd(Nes2NetXBackEnd):
     """Nes2Net without the X: parts are summed without weights."""
 
+    short_name = "deepfense_nes2net"
     block_class = AddedRes2Net
+
+
+@dataclass
+class DeepFenseSizes(OwnSettings, section_name="back_end"):
+    """Sizes of the layers on each frame."""
+
+    deepfense_layers: tuple[int, ...] = setting((128,), check="not_empty", at_least=1)
+    """SSL_DeepFenseMLP: values of a frame after each of its layers"""
+    deepfense_norm: Literal["layer", "batch", "none"] = "layer"
+    """SSL_DeepFenseMLP: what normalises frames after each layer"""
+    deepfense_activation: Literal["relu", "selu", "tanh", "sigmoid"] = "relu"
+    """SSL_DeepFenseMLP: activation of its layers"""
 
 
 class DeepFenseMLPBackEnd(SizedBackEnd, TimedBackEnd):
@@ -84,6 +100,7 @@ class DeepFenseMLPBackEnd(SizedBackEnd, TimedBackEnd):
         activation: Key of `ACTIVATIONS`.
     """
 
+    short_name = "deepfense_mlp"
     size_settings = ("deepfense_layers", "deepfense_norm", "deepfense_activation")
 
     def __init__(self, dimension: int, widths: tuple[int, ...], norm: str, activation: str) -> None:

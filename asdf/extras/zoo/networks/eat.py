@@ -161,6 +161,7 @@ class JoinedAttention(nn.Module):
 class EATFrontEnd(PatchFrontEnd):
     """EAT (Chen et al., IJCAI 2024): patches of 160 ms and an eighth of 128 mel bands."""
 
+    short_name = "eat"
     model: Any
     sizes_class = EATSizes
     sizes: EATSizes

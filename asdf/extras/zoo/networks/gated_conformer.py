@@ -20,9 +20,8 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.back_ends.back_end import SizedBackEnd, Takes, TimedBackEnd
-from asdf.networks.back_ends.conformer import TCMEncoder
+from asdf.networks.back_ends.conformer import ConformerSizes, TCMEncoder
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.settings.sections import BackEnd as BackEndSettings
 
 
 class GatedConformerBackEnd(SizedBackEnd, TimedBackEnd):
@@ -32,9 +31,10 @@ class GatedConformerBackEnd(SizedBackEnd, TimedBackEnd):
         UsageError: the features' dimension is not divisible by the number of heads.
     """
 
+    short_name = "gated_conformer"
     takes: ClassVar[Takes] = "hidden_states"
 
-    def __init__(self, dimension: int, sizes: BackEndSettings) -> None:
+    def __init__(self, dimension: int, sizes: ConformerSizes) -> None:
         super().__init__()
         if dimension % sizes.conformer_heads:
             raise UsageError(
@@ -49,7 +49,7 @@ class GatedConformerBackEnd(SizedBackEnd, TimedBackEnd):
         self.conformer = TCMEncoder(replace(sizes, conformer_dimension=dimension))
 
     @classmethod
-    def min_layers(cls, sizes: BackEndSettings) -> int:
+    def min_layers(cls, sizes: ConformerSizes) -> int:
         """Return the number of blocks, each of which has at least one layer."""
         return sizes.conformer_blocks
 

@@ -13,7 +13,7 @@ middle.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -21,10 +21,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asdf.errors import UsageError
-from asdf.extras.zoo.settings import Sinc, sections_of
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.filters import mel_edges
 from asdf.networks.front_ends.spectral import FramedFrontEnd, in_time
+from asdf.settings.fields import OwnSettings, setting
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Spectrum
 
@@ -32,9 +32,22 @@ WINDOW = 400
 HOP = 160
 
 
+@dataclass
+class Sinc(OwnSettings, section_name="sinc"):
+    """Front end of band-pass filters with learnt edges (after SincNet, SLT 2018)."""
+
+    filters: int = setting(80, at_least=1)
+    """band-passes"""
+    taps: int = setting(251, unit="samples", at_least=3)
+    """length of a filter; made odd"""
+    low_hz: float = setting(30.0, unit="Hz", at_least=0)
+    """where the lowest filter begins at the start"""
+
+
 class SincFrontEnd(FramedFrontEnd):
     """The log powers, in frames, of band-pass filters with trained edges."""
 
+    short_name = "sinc"
     cacheable = True
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
@@ -43,7 +56,7 @@ class SincFrontEnd(FramedFrontEnd):
         Raises:
             UsageError: the lowest edge is not below half of the sampling rate.
         """
-        sinc = sections_of(self.sections).sinc
+        sinc = Sinc.of(self.sections)
         rate = self.sections.audio.sample_rate
         if sinc.low_hz >= rate / 2:
             raise UsageError(
@@ -60,16 +73,12 @@ class SincFrontEnd(FramedFrontEnd):
         """Return the module that computes static features, including the filters."""
         spectrum = self.sections.spectrum
         rate = self.sections.audio.sample_rate
-        return BandPowers(sections_of(self.sections).sinc, spectrum, self.frame, self.hop, rate)
+        return BandPowers(Sinc.of(self.sections), spectrum, self.frame, self.hop, rate)
 
     def feature_settings(self) -> dict[str, Any]:
         """Return the settings of the base class, the filters' and the frames'."""
         known = super().feature_settings()
-        return {
-            **known,
-            "sinc": asdict(sections_of(self.sections).sinc),
-            "frames": [self.frame, self.hop],
-        }
+        return {**known, "sinc": asdict(Sinc.of(self.sections)), "frames": [self.frame, self.hop]}
 
 
 class BandPowers(nn.Module):

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -36,12 +37,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.back_ends.back_end import SizedBackEnd, TimedBackEnd
 from asdf.networks.casting import in_full_precision, without_autocast
 from asdf.networks.functions import is_traced
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.settings.sections import BackEnd as BackEndSettings
+from asdf.settings.fields import OwnSettings, setting
 
 _KERNEL = "mamba_ssm.ops.selective_scan_interface"
 # Rounds of doubling for any length: 2^20 frames of 20 ms are nearly six hours.
@@ -271,9 +271,22 @@ def _pool(x_BLE: Tensor, attention: nn.Linear) -> Tensor:
     return pooled_BE
 
 
+@dataclass
+class MambaSizes(OwnSettings, section_name="back_end"):
+    """Sizes of the columns of Mamba blocks."""
+
+    mamba_dimension: int = setting(144, unit="values", at_least=1)
+    """SSL_Mamba: size of the frames and of the embedding"""
+    mamba_blocks: int = setting(6, at_least=1)
+    """SSL_Mamba: number of blocks of each of two columns"""
+    mamba_states: int = setting(16, at_least=1)
+    """SSL_Mamba: states of each channel of a block"""
+
+
 class MambaBackEnd(SizedBackEnd, TimedBackEnd):
     """A linear layer and a batch norm, then two columns of Mamba blocks."""
 
+    short_name = "mamba"
     size_settings = ("mamba_dimension", "mamba_blocks", "mamba_states")
 
     def __init__(self, dimension: int, inside: int, blocks: int, states: int) -> None:
@@ -285,9 +298,9 @@ class MambaBackEnd(SizedBackEnd, TimedBackEnd):
         self.conformer = DualColumn(inside, blocks, states)
 
     @classmethod
-    def min_layers(cls, sizes: BackEndSettings) -> int:
+    def min_layers(cls, sizes: Any) -> int:
         """Return the number of blocks of both columns."""
-        return 2 * sizes_of(sizes).mamba_blocks
+        return 2 * int(sizes.mamba_blocks)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, mamba_dimension), logits, and the frames of both columns."""

@@ -12,17 +12,19 @@ Shapes: B utterances, M maps, C channels, F values, N times, E embedding values.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.back_ends.back_end import BackEnd, FrameMaps
 from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.functions import is_traced
 from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.fields import OwnSettings, setting
 
 CHANNELS = 16
 POOL = 32
@@ -32,6 +34,14 @@ _FIRST = (1, 4, 4, 2)
 _SECOND = (2, 4, 4, 2)
 
 
+@dataclass
+class MesoNetSizes(OwnSettings, section_name="back_end"):
+    """Size of MesoNet."""
+
+    mesonet_pooled: int = setting(1024, unit="values", at_least=1)
+    """SSL_MesoNet: values that the output of its convolutions is averaged to"""
+
+
 class MesoNetBackEnd(BackEnd):
     """MesoInception-4 on maps of at least 32 values and 32 times.
 
@@ -39,6 +49,7 @@ class MesoNetBackEnd(BackEnd):
         pooled: Number of values to which the final map is averaged.
     """
 
+    short_name = "mesonet"
     shortest_frames = POOL
 
     def __init__(self, maps: FrameMaps, pooled: int) -> None:
@@ -57,7 +68,7 @@ class MesoNetBackEnd(BackEnd):
 
     @classmethod
     def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
-        return cls(FrameMaps(front_end, POOL), sizes_of(settings.back_end).mesonet_pooled)
+        return cls(FrameMaps(front_end, POOL), MesoNetSizes.of(settings).mesonet_pooled)
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 16) and logits (batch, 2)."""

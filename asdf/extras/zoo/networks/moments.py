@@ -23,25 +23,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.extras.zoo.settings import sections_of
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.casting import without_autocast
 from asdf.networks.filters import band_bins, mel_filters
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.spectral import power_spectrum
 from asdf.networks.functions import windows
+from asdf.settings.fields import OwnSettings, setting
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 LOW_HZ = 80.0
 HIGH_HZ = 7600.0
 FLOOR = 1e-3
 """Number added to powers and deviations, so that a silent band has statistics near 0."""
+
+
+@dataclass
+class MomentSettings(OwnSettings, section_name="moments"):
+    """Front end of statistics of band energies over time."""
+
+    parts: tuple[Literal["pulses", "sounds"], ...] = setting(
+        ("pulses", "sounds"), check="not_empty"
+    )
+    """which statistics: of 5 ms windows, between which glottal pulses show; of 25 ms windows,
+    between which sounds change"""
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,7 @@ class MomentsFrontEnd(FrontEnd):
         groups: Indices of the values of each kind of statistics.
     """
 
+    short_name = "moments"
     sample_rate = SAMPLE_RATE
     cacheable = True
     window = SOUNDS.window + (SHORTEST_FRAMES - 1) * SOUNDS.hop
@@ -82,12 +94,12 @@ class MomentsFrontEnd(FrontEnd):
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
         """Count the statistics."""
-        self.groups = find_groups(sections_of(self.sections).moments.parts)
+        self.groups = find_groups(MomentSettings.of(self.sections).parts)
         self.dimension = sum(len(group) for group in self.groups.values())
 
     def make_model(self, settings: FrontEndSettings) -> nn.Module:
         """Return the module that computes the statistics."""
-        return Moments(sections_of(self.sections).moments.parts)
+        return Moments(MomentSettings.of(self.sections).parts)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the statistics, (batch, 1, statistics)."""
@@ -110,7 +122,7 @@ class MomentsFrontEnd(FrontEnd):
         return {
             **known,
             "kind": type(self).__name__,
-            "parts": list(sections_of(self.sections).moments.parts),
+            "parts": list(MomentSettings.of(self.sections).parts),
         }
 
 

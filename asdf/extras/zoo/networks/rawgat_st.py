@@ -18,13 +18,13 @@ nodes, M nodes after a linear layer over them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.extras.zoo.settings import sizes_of
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.aasist import FILTER_LENGTH, FILTERS, POOL, SPECTRAL_NODES, MagnitudePool
 from asdf.networks.back_ends.graph_attention import GraphAttention, GraphPool
@@ -33,6 +33,7 @@ from asdf.networks.casting import in_full_precision, without_autocast
 from asdf.networks.filters import SincFilters
 from asdf.networks.functions import LearningSELU, largest_magnitudes, share
 from asdf.networks.interface import DetectorNetwork, NetworkSections, cut_or_repeat
+from asdf.settings.fields import OwnSettings
 
 SAMPLES = 64600
 CHANNELS = (1, 32, 32, 64, 64, 64, 64)
@@ -92,6 +93,15 @@ def _make_encoder() -> nn.Sequential:
     return nn.Sequential(*blocks)
 
 
+@dataclass
+class RawGATSizes(OwnSettings, section_name="back_end"):
+    """How RawGAT-ST joins its graphs."""
+
+    rawgat_fusion: Literal["mul", "add", "cat"] = "mul"
+    """RawGAT_ST: how the graphs of frequencies and of times are joined: by their product, by their
+    sum, or side by side"""
+
+
 class RawGAT_ST(DetectorNetwork):
     """RawGAT-ST, 440,810 parameters, for recordings of 64,600 samples.
 
@@ -107,7 +117,7 @@ class RawGAT_ST(DetectorNetwork):
 
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
-        self.fusion = sizes_of(settings.back_end).rawgat_fusion
+        self.fusion = RawGATSizes.of(settings).rawgat_fusion
         # Concatenation doubles the width of the nodes and of the following layers.
         factor = 2 if self.fusion == "cat" else 1
         self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)

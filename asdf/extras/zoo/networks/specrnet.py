@@ -66,6 +66,7 @@ class SpecRNetBlock(nn.Module):
 class SpecRNetBackEnd(BackEnd):
     """SpecRNet on maps of at least 64 values and 64 times."""
 
+    short_name = "specrnet"
     shortest_frames = POOL
 
     def __init__(self, maps: FrameMaps) -> None:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -34,7 +35,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.extras.zoo.settings import sizes_of
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.ecapa import ContextualStatistics, NormOfPooled, Res2NetBlock
 from asdf.networks.back_ends.graph_attention import INPUT_DROPOUT, POOL_DROPOUT
@@ -43,6 +43,7 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.functions import at_least, share
 from asdf.networks.interface import NetworkSections, repeat_short
 from asdf.networks.ssl_detector import PairedDetector, SSLDetector
+from asdf.settings.fields import FRAME_SAMPLES, OwnSettings, setting
 
 INTERVALS = 16
 DEGREE = 4
@@ -397,6 +398,15 @@ class FourBranches(nn.Module):
         return embeddings_BE, logits_B2
 
 
+@dataclass
+class SpectraSizes(OwnSettings, section_name="back_end"):
+    """Length that recordings are repeated to."""
+
+    spectra_samples: int = setting(64600, unit="samples", at_least=FRAME_SAMPLES)
+    """SSL_SpectraAASIST, SSL_SpectraAASIST3, SSL_SpectraECAPA: length that shorter recordings are
+    repeated to"""
+
+
 class SpectraAASISTBackEnd(BackEnd):
     """Spectra-AASIST on features (batch, frames, dimension) with 3 to 400 frames.
 
@@ -404,6 +414,7 @@ class SpectraAASISTBackEnd(BackEnd):
         make_map: Class of its maps.
     """
 
+    short_name = "spectra_aasist"
     shortest_frames = POOL
     make_map: ClassVar[Map] = nn.Linear
 
@@ -425,6 +436,7 @@ class SpectraAASISTBackEnd(BackEnd):
 class SpectraAASIST3BackEnd(SpectraAASISTBackEnd):
     """Spectra-AASIST with Kolmogorov-Arnold layers for all maps of the graphs."""
 
+    short_name = "spectra_aasist3"
     make_map: ClassVar[Map] = SplineMap
 
 
@@ -477,6 +489,7 @@ class SpectraECAPA(nn.Module):
 class SpectraECAPABackEnd(BackEnd):
     """Spectra-0 on features (batch, frames, dimension) with at least two frames."""
 
+    short_name = "spectra_ecapa"
     shortest_frames = 2
 
     def __init__(self, dimension: int) -> None:
@@ -508,7 +521,7 @@ class PreEmphasised(SSLDetector):
     def __init__(self, settings: NetworkSections) -> None:
         super().__init__(settings)
         # Repeated after the pre-emphasis, as published; before it, each seam would be a step.
-        self.shortest_input = max(self.shortest_input, sizes_of(settings.back_end).spectra_samples)
+        self.shortest_input = max(self.shortest_input, SpectraSizes.of(settings).spectra_samples)
         self.longest_input: int | None = None
         if self.longest_frames is not None:
             # The most samples that give no frame beyond the last position.

@@ -25,8 +25,7 @@ from asdf.extras.zoo.layouts.hub.classifier_folder import (
     WHISPER,
     WINDOW_SAMPLES,
 )
-from asdf.extras.zoo.networks.classes import SSL_Classifier
-from asdf.extras.zoo.settings import OwnSizes, sizes_of
+from asdf.extras.zoo.networks.classes import ClassSizes, SSL_Classifier
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange.hugging_face import PREPROCESSOR, WEIGHTS, hugging_face_names
 from asdf.networks.front_ends.architectures import Architecture
@@ -61,9 +60,9 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
     front_end = network.front_end
     is_weighted = settings.front_end.layer == "weighted"
     _check_same(network, front_end, is_weighted)
-    head = _head_settings(sizes_of(settings.back_end), is_weighted)
+    head = _head_settings(ClassSizes.of(settings), is_weighted)
     if isinstance(front_end, Wav2Vec2FrontEnd):
-        family = _family_of(front_end.architecture, sizes_of(settings.back_end))
+        family = _family_of(front_end.architecture, ClassSizes.of(settings))
         sizes = _sizes(front_end.architecture, family)
         _write_own(folder, network, {**sizes, **head}, family)
     elif isinstance(front_end, TransformersFrontEnd):
@@ -116,7 +115,7 @@ def _write_own(
     write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
 
 
-def _family_of(architecture: Architecture, sizes: OwnSizes) -> str:
+def _family_of(architecture: Architecture, sizes: ClassSizes) -> str:
     """Return the model type: the one that it was read from, if its encoder is of that type."""
     if architecture.relative_positions:
         return "wavlm"
@@ -139,7 +138,7 @@ def _prefix_of(family: str) -> str:
     return family.replace("-", "_") + "."
 
 
-def _head_settings(sizes: OwnSizes, is_weighted: bool) -> dict[str, Any]:
+def _head_settings(sizes: ClassSizes, is_weighted: bool) -> dict[str, Any]:
     names = sizes.classifier_classes
     return {
         "id2label": {str(number): name for number, name in enumerate(names)},
