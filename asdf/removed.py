@@ -6,8 +6,12 @@ and run folders that name one score as before; a setting that had a part in scor
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+LOG = logging.getLogger("asdf")
 
 ANY: Any = object()
 """Default of a setting that only a class which has left as well has read."""
@@ -34,6 +38,7 @@ _TEACHER = "docs/your_own.md has a teacher as a task of one's own."
 _ROBUSTNESS = "The command `robustness` measures a run on any list."
 _MLFLOW = "Choose 'tensorboard' or 'wandb', or a callback of your own (docs/your_own.md)."
 _SEARCH = "docs/launch.md has a script in which Optuna calls run.py."
+_PARTS = "Set augmentation.probability, which is that of every part."
 _DDP = "Networks are trained with DDP."
 
 SETTINGS: dict[str, Removed] = {
@@ -83,9 +88,23 @@ SETTINGS: dict[str, Removed] = {
     "paths.cache_folder": Removed(None, "Mount the store: docs/cluster.md."),
     "computing.cache_gb": Removed(100.0, "Mount the store: docs/cluster.md."),
     "computing.reading_threads": Removed("auto", "Set computing.network_dataloader_workers."),
+    "augmentation.speed_probability": Removed(0.5, _PARTS),
+    "augmentation.codec_probability": Removed(0.5, _PARTS),
+    "augmentation.silence_probability": Removed(0.5, _PARTS),
+    "augmentation.bandwidth_probability": Removed(0.5, _PARTS),
+    "augmentation.frequency_mask_probability": Removed(0.5, _PARTS),
+    "augmentation.time_mask_probability": Removed(0.5, _PARTS),
+    "augmentation.frequency_mask_count": Removed(2, "There are 2."),
+    "augmentation.time_mask_count": Removed(2, "There are 2."),
+    "augmentation.silence_threshold_db": Removed(40.0, "It is 40."),
+    "augmentation.mixup_alpha": Removed(0.4, "It is 0.4."),
+    "loss.easy_margin": Removed(False, "The margin counts at all angles."),
     "recipe.shuffle_shards": Removed(64, "All recordings of the list are shuffled."),
 }
 """Settings by their full names."""
+
+RENAMED: dict[str, str] = {}
+"""New full names of settings by their former ones; configs and network files keep the value."""
 
 CLASSES: dict[str, str] = {
     "mlflow": _MLFLOW,
@@ -223,6 +242,14 @@ OTHERS: dict[str, str] = {
     "push_to_hub hub_model_id": "python -m asdf export NETWORK --push ORG/NAME",
 }
 """What to write here instead of words of other frameworks that no nearest name explains."""
+
+
+@cache
+def name_today(name: str, where: str) -> str:
+    """Return the name that a setting has today; a remark says so once for each place."""
+    if name in RENAMED:
+        LOG.warning("%s: %s is named %s today.", where, name, RENAMED[name])
+    return RENAMED.get(name, name)
 
 
 def setting_has_left(name: str) -> str:

@@ -20,7 +20,7 @@ from asdf.errors import AsdfError
 from asdf.networks.attached import PREFIX
 from asdf.networks.build import self_contained
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.removed import ANY, SETTINGS, class_has_left, setting_has_left
+from asdf.removed import ANY, SETTINGS, class_has_left, name_today, setting_has_left
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import (
     Known,
@@ -377,7 +377,8 @@ class NetworkFile:
         for section, names in (self.settings or {}).items():
             is_wanted = sections is None or section in sections
             if is_wanted and isinstance(names, Mapping):
-                values.extend((f"{section}.{name}", value) for name, value in names.items())
+                for name, value in names.items():
+                    values.append((name_today(f"{section}.{name}", str(self.path)), value))
         return values
 
     def _checked(self, known: Known, value: Any) -> Any:

@@ -33,6 +33,8 @@ from asdf.settings.sections import RawBoost, Sections
 # Names of inputs that are read besides the clips.
 LENGTHS = "lengths"
 REFERENCES = "references"
+# Of the beta distribution of mixup's weights; small values leave mostly one of two clips.
+_MIXUP_ALPHA = 0.4
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def find_mixup(settings: Sections, utterances: int) -> Mixup | None:
     section = settings.augmentation
     if section.mixup_probability == 0:
         return None
-    return Mixup(settings.recipe.seed, section.mixup_probability, section.mixup_alpha, utterances)
+    return Mixup(settings.recipe.seed, section.mixup_probability, _MIXUP_ALPHA, utterances)
 
 
 def mix(clip: np.ndarray, partner: np.ndarray, weight: float) -> np.ndarray:

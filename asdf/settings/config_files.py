@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from asdf.removed import name_today
 from asdf.settings.literals import ASSIGNMENT_LINE, find_end, parse_literal
 from asdf.settings.mistakes import Collector, Complaint, Location, Mistake, SettingsError, shortened
 from asdf.text import AnyPath
@@ -92,9 +93,9 @@ def read_lines(text: str, file: str, collector: Collector) -> Iterator[Line]:
         else:
             # Search the whole line, not `bare`, since a '#' inside a string begins no comment.
             value_start = start + raw.index("=") + 1
-            assignment, end = _read_value(
-                text, value_start, target.strip(), Location(file, number), collector
-            )
+            location = Location(file, number)
+            name = name_today(target.strip(), str(location))
+            assignment, end = _read_value(text, value_start, name, location, collector)
             yield Line("assignment", number, assignment=assignment)
         number += text.count("\n", start, end) + 1
         start = end + 1

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from asdf.removed import SETTINGS, setting_has_left
+from asdf.removed import SETTINGS, name_today, setting_has_left
 from asdf.settings.catalogue import Catalogue, Known, our_catalogue
 from asdf.settings.config_files import Assignment
 from asdf.settings.front_end_values import RANDOM
@@ -164,6 +164,7 @@ def read_overrides(
 
 def _read_override(override: str, catalogue: Catalogue, collector: Collector) -> Assignment | None:
     target, equals, text = (part.strip() for part in override.partition("="))
+    target = name_today(target, str(COMMAND_LINE))
     if not equals:
         problem = f"'{shortened(override)}' is not an override of the form section.name=value"
         collector.add(COMMAND_LINE, problem)

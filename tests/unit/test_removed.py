@@ -64,6 +64,27 @@ def test_a_network_scores_as_before_unless_the_setting_scored(left, tmp_path, ca
         plain.to_sections()
 
 
+def test_a_renamed_setting_keeps_its_value_and_says_so(tmp_path, monkeypatch, caplog) -> None:
+    monkeypatch.setitem(removed.RENAMED, "network.epochs", "network.max_epochs")
+    removed.name_today.cache_clear()
+    read(tmp_path, "network.epochs = 7")
+    settings = Settings()
+    for overrides, epochs in (([], 7), (["network.epochs=8"], 8)):
+        configs = settings.read_configs(tmp_path / "run_configs.py", ["small"], overrides)
+        assert configs[0].values["network.max_epochs"] == epochs
+    file = read_network_file(write_small_network(tmp_path / "plain.pt"))
+    entries = {name: dict(section) for name, section in file.settings.items()}
+    entries["network"] |= {"epochs": 9}
+    del entries["network"]["max_epochs"]
+    file.settings = entries
+    assert file.to_sections().network.max_epochs == 9
+    places = [f"{tmp_path / 'run_configs.py'}:2", "command line", str(file.path)]
+    remark = "network.epochs is named network.max_epochs today."
+    assert caplog.messages == [f"{place}: {remark}" for place in places]
+    with pytest.raises(SettingsError, match=r"network.max_epochs is set twice"):
+        read(tmp_path, "network.epochs = 7", "network.max_epochs = 8")
+
+
 @pytest.mark.parametrize("setting", ["recipe.sampler", "network.schedule"])
 def test_a_network_trained_with_a_class_that_has_left_scores_as_before(
     left, tmp_path, caplog, setting
@@ -119,7 +140,9 @@ def test_words_of_other_frameworks_name_settings_that_take_the_value() -> None:
 
 def test_the_default_network_of_the_original_is_a_page(tmp_path) -> None:
     path = "asdf.src.networks.architectures2.DefaultNetwork"
-    with pytest.raises(AsdfError, match=r"has left ASDF\. docs/original\.md has it as a file\."):
+    with pytest.raises(
+        AsdfError, match=r"has left ASDF\. recipes/ideas/default_network\.py has it\."
+    ):
         find_class(path, tmp_path, "network.network_class", DetectorNetwork)
 
 

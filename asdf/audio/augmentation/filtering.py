@@ -98,7 +98,7 @@ class Bandwidth(Part):
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
-        self.probability = section.bandwidth_probability
+        self.probability = section.probability
         self.min_hz = section.bandwidth_min_hz
         self.max_hz = section.bandwidth_max_hz
         self.rate = settings.audio.sample_rate
@@ -142,10 +142,11 @@ class Stretch(NamedTuple):
 class FrequencyMask(Part):
     """Removes frequency bands of drawn widths."""
 
+    count = 2
+
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
-        self.probability = section.frequency_mask_probability
-        self.count = section.frequency_mask_count
+        self.probability = section.probability
         self.max_hz = section.frequency_mask_max_hz
         self.rate = settings.audio.sample_rate
 
@@ -168,10 +169,11 @@ class FrequencyMask(Part):
 class TimeMask(Part):
     """Silences stretches of drawn lengths."""
 
+    count = 2
+
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
-        self.probability = section.time_mask_probability
-        self.count = section.time_mask_count
+        self.probability = section.probability
         self.max_s = section.time_mask_max_s
         self.rate = settings.audio.sample_rate
 
@@ -204,6 +206,8 @@ class TimeMask(Part):
 
 # Shorter speech is probably a click, whose repetition would be a buzz.
 _MIN_SPEECH_S = 0.1
+# A frame is silent if its energy is more than this below that of the loudest frame.
+_SILENT_DB = 40.0
 
 
 class TrimmedSilence(Part):
@@ -217,8 +221,8 @@ class TrimmedSilence(Part):
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
-        self.probability = section.silence_probability
-        self.detection = SpeechActivity(threshold_db=section.silence_threshold_db, hangover_s=0.0)
+        self.probability = section.probability
+        self.detection = SpeechActivity(threshold_db=_SILENT_DB, hangover_s=0.0)
         self.max_s = section.silence_max_s
         self.rate = settings.audio.sample_rate
 
@@ -257,7 +261,7 @@ class Speed(Part):
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
-        self.probability = section.speed_probability
+        self.probability = section.probability
         self.lowest = section.speed_min
         self.highest = section.speed_max
 

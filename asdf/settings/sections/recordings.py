@@ -105,8 +105,8 @@ class Augmentation(KnownNames):
 
     chain: tuple[str, ...] = setting((), check="class_path", names=AUGMENTATIONS)
     """augmentations of a training example, in this order; (): none"""
-    speed_probability: float = proportion(0.5)
-    """proportion of the examples played faster or slower"""
+    probability: float = proportion(0.5)
+    """proportion of the examples that each part changes; noise and reverberation have their own"""
     speed_min: float = setting(0.9, at_least=0.5)
     """lowest speed; 0.9 takes 1/0.9 of the time, and lowers the pitch"""
     speed_max: float = setting(1.1, at_most=2)
@@ -124,42 +124,23 @@ class Augmentation(KnownNames):
     """proportion of the examples convolved with a room impulse response"""
     reverberation_folders: tuple[str, ...] = setting((), check="path")
     """folders with room impulse responses, relative to database_folder, such as RIRS_NOISES"""
-    codec_probability: float = proportion(0.5)
-    """proportion of the examples coded and decoded"""
     codecs: tuple[
         Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac", "amr-nb"], ...
     ] = setting(("mu-law", "a-law", "gsm", "mp3", "vorbis", "opus"), check="unique")
     """codecs to draw from, together with a bit rate; mu-law, a-law, gsm and amr-nb at 8 kHz"""
-    silence_probability: float = proportion(0.5)
-    """proportion of the examples whose silences at both ends are shortened"""
-    silence_threshold_db: float = setting(40.0, unit="dB", above=0)
-    """a frame is silent if its energy is more than this below that of the loudest frame"""
     silence_max_s: float = setting(0.1, unit="s", at_least=0)
     """longest silence that is left at each end; how much is drawn from 0 to this"""
-    bandwidth_probability: float = proportion(0.5)
-    """proportion of the examples with a limited bandwidth"""
     bandwidth_min_hz: float = setting(3400.0, unit="Hz", at_least=100, at_most=8000)
     """lowest limit of the bandwidth"""
     bandwidth_max_hz: float = setting(7500.0, unit="Hz", at_least=100, at_most=8000)
     """highest limit of the bandwidth"""
-    frequency_mask_probability: float = proportion(0.5)
-    """proportion of the examples with stopped bands of frequencies"""
-    frequency_mask_count: int = setting(2, at_least=1)
-    """number of bands that are stopped"""
     frequency_mask_max_hz: float = setting(1000.0, unit="Hz", above=0, at_most=8000)
     """widest band that is stopped"""
-    time_mask_probability: float = proportion(0.5)
-    """proportion of the examples with silenced stretches"""
-    time_mask_count: int = setting(2, at_least=1)
-    """number of stretches that are silenced"""
     time_mask_max_s: float = setting(0.2, unit="s", above=0)
     """longest stretch that is silenced"""
     mixup_probability: float = proportion(0.0)
     """proportion of the examples that are mixed with another utterance's, and their losses as well;
     0: none"""
-    mixup_alpha: float = setting(0.4, above=0)
-    """shape of the beta distribution of the weights: 1 is uniform; small values leave mostly one of
-    the two"""
 
 
 VOCODERS = {

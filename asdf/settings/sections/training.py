@@ -220,8 +220,6 @@ class Loss(KnownNames):
     (radians)"""
     margin_warmup_epochs: float = setting(0.0, at_least=0)
     """epochs over which the margin rises from 0, step by step"""
-    easy_margin: bool = False
-    """aam_softmax: the margin counts only where the cosine is above 0"""
     oc_alpha: float = setting(20.0, above=0)
     """oc_softmax: factor of the cosine"""
     oc_margin_bona_fide: float = setting(0.9, at_least=-1, at_most=1)

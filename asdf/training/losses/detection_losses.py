@@ -166,16 +166,13 @@ class AAMSoftmax(_Margin):
     """Additive-angular-margin softmax (Deng et al., "ArcFace", CVPR 2019, equation 3).
 
     The cosine of the true class counts as cos(angle + m). For angle + m above pi, where this would
-    rise again, it counts as cos - (1 - cos m), as in speaker recognition. With `loss.easy_margin`,
-    the margin applies only to angles below pi / 2.
+    rise again, it counts as cos - (1 - cos m), as in speaker recognition.
     """
 
     def harder(self, cosines_B2: Tensor) -> Tensor:
         """Return cos(angle + m)."""
         sines_B2 = (1 - cosines_B2**2).clamp(min=_MIN_SQUARED_SINE).sqrt()
         with_margin_B2 = cosines_B2 * self.margin.cos() - sines_B2 * self.margin.sin()
-        if self._options.easy_margin:
-            return torch.where(cosines_B2 > 0, with_margin_B2, cosines_B2)
         is_within = cosines_B2 > -self.margin.cos()
         beyond_B2 = cosines_B2 - (1 - self.margin.cos())
         return torch.where(is_within, with_margin_B2, beyond_B2)

@@ -135,7 +135,7 @@ def test_augmentation_works_at_the_network_s_rate(tmp_path: Path) -> None:
     settings = Sections()
     settings.audio.sample_rate = 44_100
     settings.augmentation.chain = ("bandwidth",)
-    settings.augmentation.bandwidth_probability = 1.0
+    settings.augmentation.probability = 1.0
     settings.augmentation.bandwidth_min_hz = settings.augmentation.bandwidth_max_hz = 6000.0
     (part,) = open_chain(settings, tmp_path).parts
     noise = np.random.default_rng(0).standard_normal(44_100).astype(np.float32)

@@ -79,7 +79,7 @@ def clips(utterances, augmentation=None, seed=0, rawboost=None, position="random
 
 
 def at_one_speed(speed: float) -> Speed:
-    return Speed(augmentation(speed_probability=1.0, speed_min=speed, speed_max=speed), Path())
+    return Speed(augmentation(probability=1.0, speed_min=speed, speed_max=speed), Path())
 
 
 def test_without_a_chain_nothing_is_drawn(utterances):
@@ -176,10 +176,7 @@ def test_scores_are_the_same_with_augmentation_on(utterances, settings):
         StopRequest(),
     )
     settings.augmentation = replace(
-        augmented_section,
-        speed_probability=1.0,
-        noise_probability=1.0,
-        reverberation_probability=1.0,
+        augmented_section, probability=1.0, noise_probability=1.0, reverberation_probability=1.0
     )
     assert_array_equal(
         score_list(

@@ -60,11 +60,11 @@ def test_a_mixture_follows_from_seed_and_key() -> None:
 
 
 def test_the_settings_say_whether_and_how() -> None:
-    settings = augmentation(mixup_alpha=0.2)
+    settings = augmentation()
     assert find_mixup(settings, 7) is None
     settings.augmentation.mixup_probability = 0.5
     settings.recipe.seed = 9
-    assert find_mixup(settings, 7) == Mixup(9, 0.5, 0.2, 7)
+    assert find_mixup(settings, 7) == Mixup(9, 0.5, 0.4, 7)
     assert replace(MIXUP, utterances=1, probability=1.0).draw((1, 0)) is None
 
 

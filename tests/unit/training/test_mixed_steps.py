@@ -28,7 +28,6 @@ def settings_of(**network) -> Sections:
     settings = Sections()
     settings.recipe.seed = 5
     settings.augmentation.mixup_probability = 0.7
-    settings.augmentation.mixup_alpha = 1.0
     chosen = {
         "optimizer": "sgd",
         "schedule": "constant",

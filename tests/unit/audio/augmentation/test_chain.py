@@ -33,8 +33,8 @@ def base(tmp_path: Path) -> Path:
 
 def section(*parts: str, probability: float = 1.0) -> Sections:
     made = augmentation(*parts, noise_folders=("noises",), reverberation_folders=("rooms",))
-    for part in PARTS:
-        setattr(made.augmentation, f"{part}_probability", probability)
+    for part in ("", "noise_", "reverberation_"):
+        setattr(made.augmentation, f"{part}probability", probability)
     return made
 
 

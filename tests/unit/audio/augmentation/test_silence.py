@@ -16,7 +16,7 @@ TAIL = 3200
 
 
 def part_of(**values: float) -> TrimmedSilence:
-    return TrimmedSilence(augmentation(silence_probability=1.0, **values), Path())
+    return TrimmedSilence(augmentation(probability=1.0, **values), Path())
 
 
 @pytest.fixture
@@ -53,7 +53,8 @@ def test_what_remains_is_drawn_up_to_the_longest(padded: np.ndarray) -> None:
 
 
 def test_a_quieter_threshold_takes_the_silence_for_speech(padded: np.ndarray) -> None:
-    part = part_of(silence_max_s=0.0, silence_threshold_db=80.0)
+    part = part_of(silence_max_s=0.0)
+    part.detection.threshold_db = 80.0
     assert_array_equal(part.apply(padded, np.random.default_rng(0)), padded)
 
 

@@ -133,7 +133,7 @@ def chain_of(folder: Path, *names: str) -> Chain:
 
 
 def test_parts_of_ones_own_stand_among_ours(folder: Path, name: str, speech: np.ndarray) -> None:
-    settings = augmentation(f"{name}.Louder", "time_mask", time_mask_probability=1.0)
+    settings = augmentation(f"{name}.Louder", "time_mask", probability=1.0)
     chain = open_chain(settings, folder, folder)
     done = chain.apply(speech, 100, len(speech), np.random.default_rng(3), "a.wav")
     _, ours = chain.parts
