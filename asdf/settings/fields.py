@@ -16,8 +16,9 @@ Own = TypeVar("Own", bound="OwnSettings")
 
 # 25 ms, the window of one frame of wav2vec 2.0, whose convolutions need at least as many samples.
 FRAME_SAMPLES = 400
+# Limits of what a stranger's file may state: the width of a layer, and a length in samples.
 MAX_LAYER_WIDTH = 10**5
-"""Limit of what a file of a stranger may state about a layer."""
+MAX_CLIP_SAMPLES = 3600 * 16000
 
 PLAIN: Mapping[str, Any] = {
     "meaning": "",

@@ -25,7 +25,7 @@ from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.settings.fields import FRAME_SAMPLES, OwnSettings, setting
+from asdf.settings.fields import FRAME_SAMPLES, MAX_CLIP_SAMPLES, OwnSettings, setting
 
 POOL = 3
 
@@ -34,7 +34,9 @@ POOL = 3
 class SLSSizes(OwnSettings, section_name="back_end"):
     """Length and size of SLS."""
 
-    sls_samples: int = setting(64600, unit="samples", at_least=FRAME_SAMPLES)
+    sls_samples: int = setting(
+        64600, unit="samples", at_least=FRAME_SAMPLES, at_most=MAX_CLIP_SAMPLES
+    )
     """SSL_SLS: the only length it takes; network.train_clip_size has to equal it"""
     sls_hidden: int = setting(1024, unit="values", at_least=1)
     """SSL_SLS: size of the embedding"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from asdf.settings.fields import FRAME_SAMPLES, proportion, setting
+from asdf.settings.fields import FRAME_SAMPLES, MAX_CLIP_SAMPLES, proportion, setting
 from asdf.settings.mistakes import KnownNames
 
 # Short names of classes and functions in settings, with their paths.
@@ -106,7 +106,7 @@ class Network(KnownNames):
     """a scoring batch holds up to minibatch_size * factor * train_clip_size samples; 'auto': 2 on a
     CPU, on a GPU what a quarter of its memory holds, never less than on a CPU"""
     min_evaluation_utterance_length_in_samples: int = setting(
-        16000, unit="samples", at_least=FRAME_SAMPLES
+        16000, unit="samples", at_least=FRAME_SAMPLES, at_most=MAX_CLIP_SAMPLES
     )
     """shorter utterances are repeated up to this length"""
     max_evaluation_utterance_length_in_samples: int = setting(

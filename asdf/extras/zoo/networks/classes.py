@@ -25,7 +25,7 @@ from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
-from asdf.settings.fields import OwnSettings, setting
+from asdf.settings.fields import MAX_CLIP_SAMPLES, OwnSettings, setting
 
 VARIANCE_FLOOR = 1e-7
 """Number that transformers' extractors add to a waveform's variance before normalising."""
@@ -44,7 +44,7 @@ class ClassSizes(OwnSettings, section_name="back_end"):
     classifier_pooling: Literal["mean", "tokens"] = "mean"
     """SSL_Classifier: what is classified: 'mean', of the projected frames; 'tokens', of the two
     tokens before the patches of an Audio Spectrogram Transformer"""
-    classifier_padding: int = setting(0, unit="samples", at_least=0)
+    classifier_padding: int = setting(0, unit="samples", at_least=0, at_most=MAX_CLIP_SAMPLES)
     """SSL_Classifier: waveforms are padded with silence to this length, and longer ones are cut, as
     for Whisper; 0: neither"""
     classifier_family: str = setting("wav2vec2", check="not_empty")

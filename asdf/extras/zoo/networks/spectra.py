@@ -43,7 +43,7 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.functions import at_least, share
 from asdf.networks.interface import NetworkSections, repeat_short
 from asdf.networks.ssl_detector import PairedDetector, SSLDetector
-from asdf.settings.fields import FRAME_SAMPLES, OwnSettings, setting
+from asdf.settings.fields import FRAME_SAMPLES, MAX_CLIP_SAMPLES, OwnSettings, setting
 
 INTERVALS = 16
 DEGREE = 4
@@ -402,7 +402,9 @@ class FourBranches(nn.Module):
 class SpectraSizes(OwnSettings, section_name="back_end"):
     """Length that recordings are repeated to."""
 
-    spectra_samples: int = setting(64600, unit="samples", at_least=FRAME_SAMPLES)
+    spectra_samples: int = setting(
+        64600, unit="samples", at_least=FRAME_SAMPLES, at_most=MAX_CLIP_SAMPLES
+    )
     """SSL_SpectraAASIST, SSL_SpectraAASIST3, SSL_SpectraECAPA: length that shorter recordings are
     repeated to"""
 
