@@ -42,7 +42,7 @@ from typing import Literal
 
 from asdf.commands.judged_files import ProtocolOptions, System, named_systems
 from asdf.commands.options import Command, argument, flag, option, replicates_option
-from asdf.commands.outputs import check_file, check_inputs, check_overwriting
+from asdf.commands.outputs import check_file, check_inputs, check_overwriting, text_stream
 from asdf.errors import UsageError
 from asdf.metrics.decisions import THRESHOLD_RULES
 from asdf.places import open_file
@@ -259,7 +259,7 @@ class Kind:
     """What a score file may hold.
 
     Attributes:
-        module: Module with the function `evaluate(args, systems)`.
+        module: Module with the function `evaluate(args, systems, screen)`.
         options: Classes of options that apply to it, besides those of all kinds.
         others: Further options that apply to it.
     """
@@ -338,7 +338,8 @@ def main(arguments: list[str], name: str = "") -> int:
                 f"--{option} does not apply to {kind.noun}. Leave it out, or check that the file "
                 "is the right one."
             )
-    importlib.import_module(kind.module).evaluate(args, systems)
+    screen = text_stream(outputs)
+    importlib.import_module(kind.module).evaluate(args, systems, screen)
     return 0
 
 

@@ -21,7 +21,7 @@ from asdf.commands.evaluate_thresholds import (
     threshold_of,
 )
 from asdf.commands.judged_files import System, read_protocol_option, read_system_scores
-from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
+from asdf.commands.outputs import output_name, replicates_bar, show, write_outputs
 from asdf.errors import UsageError
 from asdf.metrics.detection import ASVSPOOF5, DetCurve, with_costs
 from asdf.metrics.llr_maps import llr_quality
@@ -63,15 +63,14 @@ _RATIO_PLOTS = {
 _UNDIVIDED = "no spoof has a known value of it, or all trials have the same value"
 
 
-def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
-    """Write the requested files, and print the metrics.
+def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> None:
+    """Write the requested files, and print the metrics on `screen`.
 
     Raises:
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, written or evaluated.
     """
     _check(args, systems)
-    screen = text_stream([args.json, args.csv, args.latex, args.submission, *_plots(args)])
     protocol = read_protocol_option(args)
     columns = _columns(args.by, protocol.trials)
     asv = None

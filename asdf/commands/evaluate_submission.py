@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList
 
 
-def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
+def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> None:
     """Write or check a file.
 
     Raises:
@@ -39,7 +40,7 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
     path = systems[0].path
     if args.check:
         lines = check_submission(path, args.format, _read_trials(args.protocol).ids)
-        show(f"{input_name(path)}: {lines} trials, in the format {args.format}")
+        show(f"{input_name(path)}: {lines} trials, in the format {args.format}", screen)
         return
     threshold = None if args.threshold is None else read_threshold(args.threshold)
     decides = SUBMISSION_FORMATS[args.format].decides
@@ -62,7 +63,8 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
         scores = matched.scores
     assert args.submission is not None  # it was looked for above
     write_submission(args.submission, args.format, scores, trials, threshold)
-    show(f"written to {output_name(args.submission)}: {len(scores)} trials, format {args.format}")
+    written = output_name(args.submission)
+    show(f"written to {written}: {len(scores)} trials, format {args.format}", screen)
 
 
 def _read_trials(path: Path) -> TrialList:

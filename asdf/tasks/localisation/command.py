@@ -11,10 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TextIO
 
 from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import System
-from asdf.commands.outputs import replicates_bar, show, text_stream, write_outputs
+from asdf.commands.outputs import replicates_bar, show, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import input_name, show_error
@@ -33,8 +34,8 @@ from asdf.text import quoted_and_more, read_number
 _SHOWN = 5
 
 
-def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
-    """Write the requested file, and print the metrics.
+def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> None:
+    """Write the requested file, and print the metrics on `screen`.
 
     Raises:
         UsageError: a mistake in the options, or recordings of one file are not in the other.
@@ -45,7 +46,6 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
             "frame scores need a second file, with the spoofed parts. Give FRAMES REFERENCE."
         )
     paths = [system.path for system in systems]
-    screen = text_stream([args.json])
     expected = "seconds separated by commas, such as 0.02,0.16"
     resolutions = _numbers("resolution", args.resolution, 0, expected)
     expected = "numbers separated by commas, such as 0.5,-0.1"

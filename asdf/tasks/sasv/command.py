@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from asdf.commands.evaluate import EvaluateOptions, development_files
 from asdf.commands.judged_files import System
-from asdf.commands.outputs import output_name, replicates_bar, show, text_stream, write_outputs
+from asdf.commands.outputs import output_name, replicates_bar, show, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.detection import with_costs
 from asdf.metrics.tandem import TANDEM, TandemCost, TandemPath
@@ -62,8 +62,8 @@ class _Scored:
     are_llrs: bool = False
 
 
-def evaluate(args: EvaluateOptions, named: Sequence[System]) -> None:
-    """Write the requested files, and print the metrics.
+def evaluate(args: EvaluateOptions, named: Sequence[System], screen: TextIO) -> None:
+    """Write the requested files, and print the metrics on `screen`.
 
     Raises:
         UsageError: a mistake in the options.
@@ -71,7 +71,6 @@ def evaluate(args: EvaluateOptions, named: Sequence[System]) -> None:
     """
     cost = with_costs(TANDEM, args.costs, _COSTS)
     _check(args, named)
-    screen = text_stream([args.json, args.csv, args.latex, args.path, args.submission])
     keys = read_sasv_keys(args.keys) if args.keys else None
     if keys is not None and args.asv_scores:
         systems = [_Scored("CM and ASV", _join(keys, named[0].path, args.asv_scores))]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import System
-from asdf.commands.outputs import show, text_stream, write_outputs
+from asdf.commands.outputs import show, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.tables.plain_text import as_json
@@ -17,8 +18,8 @@ from asdf.tasks.tracing.source_scores import read_source_scores, values_of
 from asdf.tasks.tracing.source_tables import confusion_svg, sources_record, sources_text
 
 
-def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
-    """Write the requested files, and print the metrics.
+def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> None:
+    """Write the requested files, and print the metrics on `screen`.
 
     Raises:
         UsageError: a mistake in the options.
@@ -26,7 +27,6 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System]) -> None:
     """
     if args.subset and not args.protocol:
         raise UsageError("--subset needs a protocol. Give --protocol P too.")
-    screen = text_stream([args.json])
     results = {system.name: _measure(args, system.path) for system in systems}
     records = [sources_record(name, "", result) for name, result in results.items()]
     content = as_json(records, indent=1)
