@@ -25,7 +25,7 @@ _START = """# All commands
 command line of their own: `python run.py --help` in the recipe's folder, and
 [recipes and configs](start.md#configs).
 
-This page is made from the code by `python docs/commands_page.py`.
+This page is made from the code by `python docs/commands_page.py`; `COMMAND --help` says more.
 
 | command | what it does |
 |---|---|
@@ -38,10 +38,11 @@ _SHARED_BY = 3
 
 
 def commands_page() -> str:
-    """Return the text of docs/commands.md: a list of the commands, and the help of each."""
+    """Return the text of docs/commands.md: the commands, with examples and options of each."""
     helps = {}
     for command in COMMANDS:
         parser = importlib.import_module(module_name(command)).COMMAND.parser()
+        parser.description = _shown(parser.description or "")
         helps[command] = re.sub(r" +$", "", parser.format_help(), flags=re.MULTILINE)
     counts = Counter(_words(entry) for text in helps.values() for entry in _ENTRY.findall(text))
     shared = {words for words, count in counts.items() if count >= _SHARED_BY}
@@ -54,6 +55,12 @@ def commands_page() -> str:
     for command, text in helps.items():
         parts.append(f"\n## {command}\n\n```text\n{_without(text, shared)}```\n")
     return "".join(parts)
+
+
+def _shown(description: str) -> str:
+    """Return the first paragraph of a description and its examples; `--help` says the rest."""
+    first, *others = description.strip().split("\n\n")
+    return "\n\n".join([first, *(part for part in others if part.startswith("    "))])
 
 
 def _words(entry: str) -> tuple[str, str]:

@@ -114,7 +114,6 @@ PYTHON_ELSEWHERE = {
     "docs/start.md": "tests/test_your_own.py",
     "docs/training.md": "tests/recipes/test_lengths.py and test_rates.py",
     "docs/corpora.md": "tests/test_docs.py",
-    "docs/cluster.md": "tests/documents/test_ray_data.py",
     "docs/launch.md": "tests/recipes/test_search_example.py",
     "docs/service.md": "tests/extras/service",
 }

@@ -1,7 +1,6 @@
-"""The documented job file for SGE and UGE, without SGE: signals as its soft limit sends them."""
+"""The job file for SGE and UGE, without SGE: signals as its soft limit sends them."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -22,8 +21,8 @@ sys.exit(4 if "fail" in sys.argv else 0)
 
 @pytest.fixture
 def start(tmp_path):
-    text = (ROOT / "docs" / "cluster.md").read_text()
-    (tmp_path / "job.sh").write_text(re.search(r"```bash\n(.*?)```", text, re.DOTALL)[1])
+    script = ROOT / "puhti_slurm_scripts" / "other" / "asdf.sge.sh"
+    (tmp_path / "job.sh").write_text(script.read_text())
     (tmp_path / "torchrun").write_text(TORCHRUN.format(python=sys.executable))
     (tmp_path / "torchrun").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"

@@ -1,9 +1,8 @@
-"""Costs that grow with the clips: rows and page follow from what was measured."""
+"""Costs that grow with the clips: rows follow from what was measured."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -13,22 +12,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from asdf.data.training_plan import TrainingPlan
-from asdf.errors import AsdfError
 from asdf.trials.packed_names import Names
 from benchmarks import scale, scale_costs
 from benchmarks.resident import copied_by_a_fork
 from benchmarks.rows import Row
 from benchmarks.scale_costs import Cost
 
-MACHINE = {
-    "date": "2026-01-02T03:04+00:00",
-    "cpu": "A processor",
-    "cores": 2,
-    "memory_gib": 8.0,
-    "gpus": [],
-    "python": "3.11.0",
-    "versions": {"torch": "2.9.0", "numpy": "2.0.0"},
-}
 LINEAR = [
     Cost("read", "start", "every rank", 1e-5 * n, held=90 * n, peak=150 * n)
     for n in (1000, 2000, 10_000)
@@ -56,57 +45,6 @@ def test_a_ratio_shows_what_is_linear() -> None:
         "0.0100 / 0.0200 / 0.100 s at 1,000 / 2,000 / 10,000 clips; 90.0 B held, 150 B peak; "
         "start: every rank"
     )
-
-
-def test_the_table_has_a_column_for_each_size() -> None:
-    lines = scale.table(_rows(), MACHINE).split("\n")
-    assert lines[0].startswith("A processor, 2 cores, 8 GiB, no GPU") and lines[0].endswith(
-        "average 0.500 at the start."
-    )
-    assert (
-        lines[2]
-        == "| what | when: where | 1,000, s | 2,000, s | 10,000, s | µs a clip | memory a clip |"
-    )
-    assert (
-        lines[4]
-        == "| read | start: every rank | 0.0100 | 0.0200 | 0.100 | 10.0 | 90.0 B held, 150 B peak |"
-    )
-    assert lines[5] == "| look * | epoch: main rank | 0.0100 | 0.0400 | 1.00 | 100 | - |"
-    assert lines[6] == "| copies | training: every worker | - | - | - | - | 8.00 B held |"
-
-
-def _result(**more: object) -> dict:
-    benchmark = {"about": "What it does.", "seconds": 1.0, "rows": [asdict(row) for row in _rows()]}
-    return {"machine": MACHINE, "quick": False, "benchmarks": {"scale": benchmark}, **more}
-
-
-def test_the_page_keeps_all_that_is_outside_the_marks(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"above\n{scale.BEGIN}\nold\n{scale.END}\nbelow\n")
-    for _ in range(2):
-        scale.write_docs(_result(), page)
-        made = scale.table(_rows(), MACHINE)
-        assert page.read_text() == f"above\n{scale.BEGIN}\n\n{made}\n\n{scale.END}\nbelow\n"
-
-
-@pytest.mark.parametrize(
-    "result", [{"quick": True}, {"benchmarks": {}}, {"benchmarks": {"scale": {"failed": "so"}}}]
-)
-def test_half_a_run_is_not_put_into_the_page(tmp_path: Path, result: dict) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"{scale.BEGIN}\n{scale.END}\n")
-    with pytest.raises(AsdfError, match="no whole run of 'scale'"):
-        scale.write_docs(_result(**result), page)
-    page.write_text("no marks")
-    with pytest.raises(AsdfError, match="lacks the lines"):
-        scale.write_docs(_result(), page)
-    assert page.read_text() == "no marks"
-
-
-def test_the_page_of_the_project_has_the_marks() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "scaling.md").read_text(encoding="utf-8")
-    assert text.count(scale.BEGIN) == text.count(scale.END) == 1
-    assert text.index(scale.BEGIN) < text.index(scale.END)
 
 
 def test_everything_runs_on_a_tiny_corpus(tmp_path: Path) -> None:
