@@ -44,7 +44,7 @@ from asdf.places import file_size, file_state
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.layout import file_stem
 from asdf.runs.log import LOG, track
-from asdf.runs.parts import Columns, Parts
+from asdf.runs.parts import Parts
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import lines_and_more
 from asdf.trials.trial_list import TrialList
@@ -129,8 +129,16 @@ def measure_lengths(  # noqa: PLR0913
     parts = Parts(folder, f".{saved.path.name}.", lambda: {"check": bool(check)})
 
     def find_known() -> np.ndarray | None:
-        known = saved.read_earlier(utterances, audio, bool(check)) if own is None else own
-        return _with_parts(known, parts.read(what), what, len(utterances))
+        known = saved.read_earlier(utterances, audio, bool(check)) if own is None else own.copy()
+        done = parts.read(what)
+        if done:
+            if known is None:
+                known = np.full((len(utterances), 3), _UNKNOWN, np.int64)
+            for part in done:
+                known[part[_TRIALS]] = part[_TABLE]
+            count = sum(len(part[_TRIALS]) for part in done)
+            LOG.info(f"{what} continues: {count} of {len(utterances)} recordings were already done")
+        return known
 
     known = share(find_known)
     started = time.monotonic()
@@ -424,20 +432,6 @@ class _LocalLengths:
         if difference is not None:
             self.differing.append(f"{path}: {difference[1].why}")
         return [samples, size, changed]
-
-
-def _with_parts(
-    saved: np.ndarray | None, parts: Sequence[Columns], what: str, count: int
-) -> np.ndarray | None:
-    """Return the known rows, with `_NO_ROW` for others; None if there are none."""
-    if not parts:
-        return saved
-    known = np.full((count, 3), _UNKNOWN, np.int64) if saved is None else saved.copy()
-    for part in parts:
-        known[part[_TRIALS]] = part[_TABLE]
-    measured = sum(len(part[_TRIALS]) for part in parts)
-    LOG.info("%s continues: %d of %d recordings were already done", what, measured, count)
-    return known
 
 
 def _join(

@@ -95,18 +95,6 @@ def deterministic(wanted: bool) -> Iterator[None]:
             cudnn.benchmark = benchmark_before
 
 
-@contextmanager
-def keep_threads() -> Iterator[None]:
-    """Restore the number of CPU threads after the block."""
-    import torch
-
-    threads = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def describe_promise(device: torch.device) -> str:
     """Return a line for the log on what `computing.deterministic` guarantees on `device`."""
     where = "on the CPU"

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 
 from asdf.distributed.arithmetic import keep_arithmetic, set_arithmetic
-from asdf.distributed.determinism import deterministic, keep_threads
+from asdf.distributed.determinism import deterministic
 from asdf.distributed.devices import keep_freed_memory, usable_cores
 from asdf.distributed.failures import failing_together
 from asdf.distributed.gpus import gpu_memory, take_device
@@ -186,8 +186,12 @@ def open_world(computing: Computing) -> Iterator[World]:
             `computing.deterministic`.
         AsdfError: the processes do not all arrive.
     """
-    with keep_arithmetic(), keep_threads(), deterministic(computing.deterministic):
-        yield from _join_world(computing)
+    threads = torch.get_num_threads()
+    try:
+        with keep_arithmetic(), deterministic(computing.deterministic):
+            yield from _join_world(computing)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _join_world(computing: Computing) -> Iterator[World]:

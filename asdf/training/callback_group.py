@@ -26,7 +26,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_advice, write_text
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
-from asdf.settings.class_path import describe_error
+from asdf.settings.class_path import UserErrors, describe_error
 from asdf.settings.sections import Sections
 from asdf.training.callbacks import (
     SETTING,
@@ -34,7 +34,6 @@ from asdf.training.callbacks import (
     StepOutputs,
     StepRecord,
     Training,
-    build_callback,
     find_callbacks,
 )
 from asdf.training.step import Step, TakenStep
@@ -216,10 +215,14 @@ def build_callbacks(
     kinds = find_callbacks(settings, recipe_folder)
     users: list[Callback] = []
 
-    def build_all() -> None:
-        users.extend(build_callback(kind, settings, folder) for kind in kinds)
+    def build_users() -> None:
+        advice = "Training has not begun. Fix the callback, or remove it from network.callbacks."
+        for kind in kinds:
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            with UserErrors(f"{SETTING}: {name}(settings, folder) failed", advice):
+                users.append(kind(settings, folder))
 
-    world.run_on_main(build_all)
+    world.run_on_main(build_users)
     return CallbackGroup([MetricsFile(settings, folder)], users, world, needs=Needs.of(kinds))
 
 

@@ -26,7 +26,7 @@ from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.layout import Layout
 from asdf.settings.catalogue import named_classes
-from asdf.settings.class_path import UserErrors, find_class
+from asdf.settings.class_path import find_class
 from asdf.settings.sections import Sections
 from asdf.text import did_you_mean
 
@@ -205,21 +205,6 @@ def find_callbacks(settings: Sections, folder: Path) -> list[type[Callback]]:
                     f"are {', '.join(events)}; names of your own methods must not begin with 'on_'."
                 )
     return kinds
-
-
-def build_callback(kind: type[Callback], settings: Sections, folder: Path) -> Callback:
-    """Return a callback of this class.
-
-    Args:
-        folder: System folder of the run.
-
-    Raises:
-        AsdfError: its constructor fails.
-    """
-    failed = f"{SETTING}: {kind.__module__}.{kind.__qualname__}(settings, folder) failed"
-    advice = "Training has not begun. Fix the callback, or remove it from network.callbacks."
-    with UserErrors(failed, advice):
-        return kind(settings, folder)
 
 
 # The entries of a record that are drawn over the steps.

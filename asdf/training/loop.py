@@ -25,7 +25,7 @@ from asdf.data.batches import Batch
 from asdf.data.loaders import BatchLoader
 from asdf.data.sampler_orders import LengthGroups, Orders
 from asdf.data.samplers import Sampler, Shuffled
-from asdf.data.training_plan import Window
+from asdf.data.training_plan import TrainingPlan, Window, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.runs.evaluations import Evaluation
 from asdf.runs.layout import RESUME, Layout
@@ -37,13 +37,7 @@ from asdf.training.profile import StepProfile
 from asdf.training.progress_lines import ProgressLines
 from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
-from asdf.training.training_progress import (
-    Progress,
-    adapt_progress,
-    agree_on_order,
-    plan_training,
-    position_of,
-)
+from asdf.training.training_progress import Progress, adapt_progress, agree_on_order, position_of
 from asdf.training.validating import Validate, Validation, divides
 
 
@@ -93,7 +87,16 @@ class Trainer:
         self.stop = stop
         self.callbacks = callbacks
         self.orders = Orders(sampler or Shuffled(self.settings, self.utterances), groups)
-        self.plan = plan_training(self.settings, self.orders, self.world)
+        self.plan = TrainingPlan(
+            self.orders.size,
+            minibatch_per_process(self.settings.network, self.world.size),
+            self.settings.network.optimizer_step_interval,
+            self.world.size,
+            self.world.rank,
+            self.settings.recipe.seed,
+            self.settings.computing.sync_batch_norm,
+            self.orders,
+        )
         self.progress = Progress(world_size=self.world.size, list_digest=self.utterances.digest())
         self.profile = StepProfile(
             self.settings.computing.profile_steps, layout.profile, step.clock, self.world
@@ -123,7 +126,7 @@ class Trainer:
         self.step.load_state(checkpoint)
         progress = Progress.from_state(checkpoint.progress)
         adapt_progress(progress, self.utterances, self.orders, self.world)
-        self.validation.take_up(progress, evaluations)
+        self.validation.restore(progress, evaluations)
         # The reason for an earlier end is recomputed, since the settings may now allow more
         # training.
         progress.finished = plateau_end(self.settings.network, progress)

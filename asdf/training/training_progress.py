@@ -18,14 +18,13 @@ import torch
 
 from asdf.data.sampler_orders import Orders
 from asdf.data.samplers import SETTING
-from asdf.data.training_plan import TrainingPlan, minibatch_per_process
+from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, evaluations_in
 from asdf.runs.layout import NetworkName
 from asdf.runs.log import LOG
 from asdf.runs.seeds import derived_seed
-from asdf.settings.sections import Sections
 from asdf.text import shorten
 from asdf.trials.trial_list import TrialList
 
@@ -179,20 +178,6 @@ def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
         torch.cuda.manual_seed_all(number)
     np.random.seed(number % 2**32)  # numpy takes 32 bits, torch 64
     random.seed(number)
-
-
-def plan_training(settings: Sections, orders: Orders, world: World) -> TrainingPlan:
-    """Return the order in which this rank reads the utterances."""
-    return TrainingPlan(
-        orders.size,
-        minibatch_per_process(settings.network, world.size),
-        settings.network.optimizer_step_interval,
-        world.size,
-        world.rank,
-        settings.recipe.seed,
-        settings.computing.sync_batch_norm,
-        orders,
-    )
 
 
 def position_of(progress: Progress, plan: TrainingPlan) -> dict[str, Any]:

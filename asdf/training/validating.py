@@ -164,7 +164,7 @@ class Validation:
         self.step.world.run_on_main(write)
         self.saving.timer.restart()
 
-    def take_up(self, progress: Progress, evaluations: list[Evaluation]) -> None:
+    def restore(self, progress: Progress, evaluations: list[Evaluation]) -> None:
         """Restore the evaluations of the run so far up to a checkpoint's step.
 
         A warning is logged if their numbers are not comparable with future ones.

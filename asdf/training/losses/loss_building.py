@@ -87,8 +87,6 @@ def build_loss(
             f"list, which has {', '.join(utterances.columns) or 'no columns'}."
         )
     parameter = next(network.parameters())
-    device = parameter.device
-    form = torch.promote_types(parameter.dtype, torch.float32)
     name = settings.network.loss
     computing = settings.computing
     reasons = []
@@ -105,18 +103,55 @@ def build_loss(
         )
     takes_embeddings = kind.needs_embeddings or kind.is_joint
     if is_ours(f"{kind.__module__}.") and not takes_embeddings:
-        loss = _construct(kind, settings, 0, utterances).to(device, form)
+        form = torch.promote_types(parameter.dtype, torch.float32)
+        loss = _construct(kind, settings, 0, utterances).to(parameter.device, form)
     else:
         with left_unchanged(network):
-            embeddings_BE, logits_B2 = compute_on_noise(network, settings.network, device)
-            dimension = _dimension_of(embeddings_BE, settings.network) if takes_embeddings else 0
-            loss = _construct(kind, settings, dimension, utterances).to(device, form)
-            values_B = _try_on(loss, embeddings_BE, logits_B2, utterances, name)
-            _check_reaches(embeddings_BE if takes_embeddings else logits_B2, values_B, name)
-            # Parameters unused here, such as a vector for masked frames, stay trained.
-            _freeze(network, _inputs_of(logits_B2) - _inputs_of(values_B))
+            loss = _build_on_noise(kind, network, utterances, settings, takes_embeddings)
     if loss.gives_logits or loss.state_dict():
         attach_loss(network, loss)
+    return loss
+
+
+def _build_on_noise(
+    kind: type[Loss],
+    network: nn.Module,
+    utterances: TrialList,
+    settings: Sections,
+    takes_embeddings: bool,
+) -> Loss:
+    """Return the loss, tried on noise; parameters that it does not depend on are frozen."""
+    training = settings.network
+    parameter = next(network.parameters())
+    embeddings_BE, logits_B2 = compute_on_noise(network, training, parameter.device)
+    outputs = embeddings_BE if takes_embeddings else logits_B2
+    if takes_embeddings and not (isinstance(outputs, Tensor) and outputs.dim() == 2):
+        raise UsageError(
+            f"{SETTING} = {training.loss!r} is computed from embeddings (batch, numbers), which "
+            f"{training.network_class} does not return. Choose another loss, or change what its "
+            "forward returns first."
+        )
+    dimension = outputs.shape[1] if takes_embeddings else 0
+    form = torch.promote_types(parameter.dtype, torch.float32)
+    loss = _construct(kind, settings, dimension, utterances).to(parameter.device, form)
+    values_B = _try_on(loss, embeddings_BE, logits_B2, utterances, training.loss)
+    used = _inputs_of(values_B)
+    # Behind a frozen front end, the loss may be the only trained part.
+    if isinstance(outputs, Tensor) and outputs.requires_grad and not used & _inputs_of(outputs):
+        raise _describe_mistake(
+            training.loss,
+            "does not depend on the network: no gradient reaches it. Check for .detach(), .item() "
+            "and torch.no_grad()",
+        )
+    # Only those behind the logits: others, such as a vector for masked frames, stay trained.
+    unused = _inputs_of(logits_B2) - used
+    frozen = []
+    for name, each in network.named_parameters():
+        if each.requires_grad and id(each) in unused:
+            each.requires_grad_(False)
+            frozen.append(name)
+    if frozen:
+        LOG.info("not trained, as the loss does not depend on them: %s", and_more(frozen, _SHOWN))
     return loss
 
 
@@ -128,22 +163,18 @@ def try_in_training(network: nn.Module, loss: Loss, training: Network) -> None:
     Raises:
         AsdfError: the network or the loss fails, or gives values that are not finite.
     """
+    columns = {}
+    for name in loss.columns:
+        columns[name] = [next(iter(loss.values.get(name, ())), "-")] * 2
+    targets = Targets(torch.zeros(2, dtype=torch.long), columns)
     with left_unchanged(network):
         outputs = compute_on_noise(network, training, next(network.parameters()).device, True)
         with UserErrors(f"{SETTING}: {training.loss} fails on the outputs of training", _ADVICE):
-            values_B = loss.of_minibatch(outputs, targets_without_list(loss, 2))
+            values_B = loss.of_minibatch(outputs, targets)
         _check_numbers(training.loss, "per_utterance in training", values_B, (2,))
         with UserErrors(f"{training.network_class}: the gradient on noise fails in training"):
             values_B.sum().backward()
         network.zero_grad(set_to_none=True)
-
-
-def targets_without_list(loss: Loss, utterances: int) -> Targets:
-    """Return targets of utterances without known labels or columns."""
-    columns = {}
-    for name in loss.columns:
-        columns[name] = [next(iter(loss.values.get(name, ())), "-")] * utterances
-    return Targets(torch.zeros(utterances, dtype=torch.long), columns)
 
 
 def list_of_two(kind: type[Loss]) -> TrialList:
@@ -155,19 +186,6 @@ def list_of_two(kind: type[Loss]) -> TrialList:
     return TrialList(
         ["spoof", "bona fide"], np.arange(2, dtype=np.int8), columns=columns, name="trial"
     )
-
-
-def _check_reaches(outputs: Any, values_B: Tensor, name: str) -> None:
-    """Check that a gradient of the loss reaches the network, if any of it is trained."""
-    # Behind a frozen front end, the loss may be the only trained part.
-    if not isinstance(outputs, Tensor) or not outputs.requires_grad:
-        return
-    if not _inputs_of(outputs) & _inputs_of(values_B):
-        raise _describe_mistake(
-            name,
-            "does not depend on the network: no gradient reaches it. Check for .detach(), .item() "
-            "and torch.no_grad()",
-        )
 
 
 def _construct(kind: type[Loss], settings: Sections, dimension: int, utterances: TrialList) -> Loss:
@@ -189,16 +207,6 @@ def _construct(kind: type[Loss], settings: Sections, dimension: int, utterances:
     with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
         torch.manual_seed(derived_seed(settings.recipe.seed, "loss"))
         return kind.of_values(settings, dimension, values)
-
-
-def _dimension_of(embeddings: Any, training: Network) -> int:
-    if isinstance(embeddings, Tensor) and embeddings.dim() == 2:
-        return embeddings.shape[1]
-    raise UsageError(
-        f"{SETTING} = {training.loss!r} is computed from embeddings (batch, numbers), "
-        f"which {training.network_class} does not return. Choose another loss, or change "
-        "what its forward returns first."
-    )
 
 
 def _try_on(
@@ -255,14 +263,3 @@ def _inputs_of(results: Tensor) -> set[int]:
             inputs.add(id(node.variable))
         waiting.extend(next_node for next_node, _ in node.next_functions)
     return inputs
-
-
-def _freeze(network: nn.Module, unused: set[int]) -> None:
-    """Freeze parameters that the loss does not depend on, since they would get no gradient."""
-    names = []
-    for name, parameter in network.named_parameters():
-        if parameter.requires_grad and id(parameter) in unused:
-            parameter.requires_grad_(False)
-            names.append(name)
-    if names:
-        LOG.info("not trained, as the loss does not depend on them: %s", and_more(names, _SHOWN))

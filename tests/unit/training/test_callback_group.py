@@ -8,8 +8,8 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG, log_to_file, log_to_screen
 from asdf.settings.sections import Sections
-from asdf.training.callback_group import CallbackGroup
-from asdf.training.callbacks import Callback, build_callback
+from asdf.training.callback_group import CallbackGroup, build_callbacks
+from asdf.training.callbacks import Callback
 
 
 class Witness(Callback):
@@ -81,8 +81,10 @@ def test_a_failure_of_the_projects_own_always_ends_the_training():
 
 
 def test_a_callback_that_cannot_be_made_ends_the_run_before_training(tmp_path):
+    settings = Sections()
+    settings.network.callbacks = (f"{__name__}.NeedsALogin",)
     with pytest.raises(AsdfError) as caught:
-        build_callback(NeedsALogin, Sections(), tmp_path)
+        build_callbacks(settings, tmp_path, tmp_path, World())
     text = str(caught.value)
     assert text.startswith(
         f"network.callbacks: {__name__}.NeedsALogin(settings, folder) failed: PermissionError: no "
