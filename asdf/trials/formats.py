@@ -11,15 +11,20 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal
 
-from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, read_number
 from asdf.trials.label_files import PATHS
-from asdf.trials.score_file import ScoreCollector, Scores, missing_class, read_scores
+from asdf.trials.score_file import (
+    LineFormat,
+    ScoreCollector,
+    ScoreFile,
+    Scores,
+    read_labelled,
+    read_scores,
+)
 from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 from asdf.trials.trial_list import LABELS
 
@@ -31,54 +36,15 @@ _LOGGED = "Output,"
 _LOG = ["output", "path", "target", "score"]
 # Without 1 and 0, unlike the keys of label files, since these mark a score file of ASDF.
 KEYS = {"bonafide": 1, "bona-fide": 1, "spoof": 0}
+CLASSES = {**KEYS, **LABELS, "genuine": 1, "real": 1, "fake": 0, "deepfake": 0}
+BETWEEN = 0.5
+"""The threshold between the scores of the two decisions."""
+
+_HEADERS = ("predict", "prediction", "decision", "label", "key")
+_KEYED = LineFormat("UTT ATTACK bonafide|spoof SCORE", 4, KEYS)
 # How the table of `score --csv` begins; the score's column is named after its kind.
 _TABLE = "path,start_s,end_s,"
 Format = Literal["asdf", "keyed", "two columns", "csv", "table", "document"]
-
-
-@dataclass(frozen=True)
-class ScoreFile:
-    """The content of a score file of any format; labels and attacks are None if it has none."""
-
-    ids: Sequence[str]
-    scores: Floats
-    labels: Labels | None = None
-    attacks: Sequence[str] | None = None
-
-    def labelled(self, path: AnyPath, *, both_classes: bool = True) -> Scores:
-        """Return the scores of a file with labels.
-
-        Args:
-            both_classes: Whether both classes are required; False for a file to be joined with
-                another.
-
-        Raises:
-            AsdfError: it has no labels, or a class has no trial.
-        """
-        if self.labels is None:
-            _, first = next(numbered_lines(path))
-            raise AsdfError(
-                f"{path}, line 1: '{first}' has no label. Give the protocol of the set too, or a "
-                "file of lines 'relative/path.flac 1 <score>'."
-            )
-        if both_classes:
-            refuse_one_class(path, self.labels)
-        columns = {} if self.attacks is None else {"attack": self.attacks}
-        return Scores(self.ids, self.labels, self.scores, columns=columns)
-
-
-def refuse_one_class(path: AnyPath, labels: Labels) -> None:
-    """Refuse labels of a score file if a class is missing.
-
-    Raises:
-        AsdfError: a class is missing.
-    """
-    missing = missing_class(labels)
-    if missing:
-        raise AsdfError(
-            f"{path}: none of the {labels.size} trials is {missing}. Error rates need both "
-            "classes: check the labels of the list that was scored, or the protocol."
-        )
 
 
 def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> ScoreFile:
@@ -101,8 +67,7 @@ def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None
         return others.get(file_format, read_scored_table)(path)
     # A class may be missing, since labels of a protocol may replace those in the file.
     read = read_scores if file_format == "asdf" else read_keyed_scores
-    scores = read(path, both_classes=False)
-    return ScoreFile(scores.ids, scores.scores, scores.labels, scores.attacks)
+    return ScoreFile.of(read(path, both_classes=False))
 
 
 def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> Format:
@@ -140,18 +105,7 @@ def read_keyed_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
     Raises:
         AsdfError: as in `read_scores`.
     """
-    collector = ScoreCollector(path)
-    for number, line in numbered_lines(path):
-        # Split from the right, since only the utterance may contain spaces.
-        cells = line.rsplit(None, 3)
-        if len(cells) != 4 or cells[2].lower() not in KEYS:
-            raise AsdfError(
-                f"{path}, line {number}: expected 'UTT ATTACK bonafide|spoof SCORE', found "
-                f"'{line}'."
-            )
-        utterance, attack, key, score = cells
-        collector.add(number, utterance, score, KEYS[key.lower()], attack)
-    return collector.scores(both_classes=both_classes)
+    return read_labelled(path, _KEYED, both_classes=both_classes)
 
 
 def read_two_columns(path: AnyPath) -> ScoreFile:
@@ -161,19 +115,55 @@ def read_two_columns(path: AnyPath) -> ScoreFile:
         AsdfError: as in `read_scores`, except for missing classes.
     """
     collector = ScoreCollector(path)
-    may_be_header = True
-    for number, line in numbered_lines(path):
-        cells = line.rsplit("\t" if "\t" in line else None, 1)
+    for number, line, cells in _pairs(path, "\t", ("cm-score", "score")):
         if len(cells) != 2:
             advice = " A csv needs a header such as file,score." if "," in line else ""
             raise AsdfError(f"{path}, line {number}: expected 'UTT SCORE', found '{line}'.{advice}")
+        collector.add(number, *cells)
+    return collector.file(has_labels=False)
+
+
+def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> ScoreFile:
+    """Read lines 'UTT CLASS', 'UTT,CLASS' or 'UTT TAB CLASS', with a header or without one.
+
+    Args:
+        is_trial: Argument of readers of score files, which is not needed here.
+
+    Raises:
+        AsdfError: a word is not a class or an utterance is repeated, with file and line; or the
+            file is empty.
+    """
+    collector = ScoreCollector(path)
+    for number, line, cells in _pairs(path, "\t,", _HEADERS):
+        word = cells[-1].strip('"').lower()
+        if len(cells) != 2 or word not in CLASSES:
+            raise AsdfError(
+                f"{path}, line {number}: expected an utterance and a class, one of "
+                f"{', '.join(CLASSES)}, found '{line[:120]}'. To evaluate scores, leave out "
+                "--decisions."
+            )
+        collector.add(number, cells[0].strip('"'), str(CLASSES[word]))
+    return collector.file(has_labels=False)
+
+
+def _pairs(
+    path: AnyPath, separators: str, headers: Collection[str]
+) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield the number, the text and the two cells of each line, without a header.
+
+    Args:
+        separators: Characters that separate the cells, if a line has one of them, else white space.
+        headers: Names of the second column in a header.
+    """
+    may_be_header = True
+    for number, line in numbered_lines(path):
+        separator = next((sign for sign in separators if sign in line), None)
+        cells = [cell.strip() for cell in line.rsplit(separator, 1)]
         # Only in the first line; later it would show that files were concatenated, and is an error.
-        if may_be_header and cells[1].lower() in ("cm-score", "score"):
-            continue
+        is_header = may_be_header and cells[-1].strip('"').lower() in headers
         may_be_header = False
-        collector.add(number, cells[0].strip(), cells[1])
-    scores = collector.scores(both_classes=False)
-    return ScoreFile(scores.ids, scores.scores)
+        if not is_header:
+            yield number, line, cells
 
 
 def read_score_csv(path: AnyPath) -> ScoreFile:
@@ -210,8 +200,7 @@ def read_score_csv(path: AnyPath) -> ScoreFile:
         score = next((row[name] for name in names if name in _SCORES), None)
         score = score or _difference(row["scorebonafide"], row["scorespoof"])
         collector.add(number, row[file], score, label or 0)
-    scores = collector.scores(both_classes=False)
-    return ScoreFile(scores.ids, scores.scores, scores.labels if has_labels else None)
+    return collector.file(has_labels)
 
 
 def _columns_of(first: str) -> tuple[str, list[str]]:
@@ -250,8 +239,7 @@ def read_scored_table(path: AnyPath) -> ScoreFile:
         label = _text(row, "label")
         has_labels = has_labels and label in ("0", "1")
         collector.add(number, name, score, int(label == "1"))
-    scores = collector.scores(both_classes=False)
-    return ScoreFile(scores.ids, scores.scores, scores.labels if has_labels else None)
+    return collector.file(has_labels)
 
 
 def _rows_of(path: AnyPath, lines: NumberedLines) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -293,41 +281,3 @@ def _difference(bona_fide: str, spoof: str) -> str:
         return repr(read_number(bona_fide) - read_number(spoof))
     except ValueError:
         return f"{bona_fide}-{spoof}"
-
-
-CLASSES = {**KEYS, **LABELS, "genuine": 1, "real": 1, "fake": 0, "deepfake": 0}
-BETWEEN = 0.5
-"""The threshold between the scores of the two decisions."""
-
-_HEADERS = {"predict", "prediction", "decision", "label", "key"}
-
-
-def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> ScoreFile:
-    """Read lines 'UTT CLASS', 'UTT,CLASS' or 'UTT TAB CLASS', with a header or without one.
-
-    Args:
-        is_trial: Argument of readers of score files, which is not needed here.
-
-    Raises:
-        AsdfError: a word is not a class or an utterance is repeated, with file and line; or the
-            file is empty.
-    """
-    collector = ScoreCollector(path)
-    may_be_header = True
-    for number, line in numbered_lines(path):
-        separator = next((sign for sign in ("\t", ",") if sign in line), None)
-        cells = line.rsplit(separator, 1)
-        word = cells[-1].strip().strip('"').lower()
-        if may_be_header and word in _HEADERS:
-            may_be_header = False
-            continue
-        may_be_header = False
-        if len(cells) != 2 or word not in CLASSES:
-            raise AsdfError(
-                f"{path}, line {number}: expected an utterance and a class, one of "
-                f"{', '.join(CLASSES)}, found '{line[:120]}'. To evaluate scores, leave out "
-                "--decisions."
-            )
-        collector.add(number, cells[0].strip().strip('"'), str(CLASSES[word]))
-    scores = collector.scores(both_classes=False)
-    return ScoreFile(scores.ids, scores.scores)

@@ -15,8 +15,8 @@ import numpy as np
 from asdf.arrays import Indices, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, quoted_and_more
-from asdf.trials.formats import ScoreFile, read_score_file, read_two_columns, refuse_one_class
-from asdf.trials.score_file import Scores
+from asdf.trials.formats import read_score_file, read_two_columns
+from asdf.trials.score_file import ScoreFile, Scores, refuse_one_class
 from asdf.trials.trial_list import TrialList, values_at
 
 _SHOWN = 5

@@ -6,52 +6,19 @@ references, in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
-from asdf.arrays import AnyIntegers
-from asdf.trials.packed_names import Names
+from asdf.trials.packed_names import CodedColumn, Names
 from asdf.trials.trial_list import TrialList
 
 Arrays = dict[str, np.ndarray]
 
 # A column whose distinct values exceed a quarter of its trials is stored as names.
 _REPEATED = 4
-
-
-class CodedColumn(Sequence[str]):
-    """A column stored as the index of each value in a list of distinct values."""
-
-    # It equals a list of the same values, and lists are not hashable.
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, values: Sequence[str], codes: AnyIntegers) -> None:
-        self._values = values
-        self._codes = codes
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self._values[code] for code in self._codes[index].tolist()]
-        return self._values[int(self._codes[index])]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self._values.__getitem__, self._codes.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        """Whether `other` is a sequence of the same strings, such as a list of them."""
-        if not isinstance(other, Sequence) or len(self) != len(other):
-            return False
-        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ eventually each forked process has a copy of all of them. A block stays shared.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,28 +16,72 @@ from typing import Any, overload
 
 import numpy as np
 
-from asdf.arrays import Integers
+from asdf.arrays import AnyIntegers, Integers
 
 _AT_ONCE = 1 << 16
 
 
-class Names(Sequence[str]):
-    """An immutable sequence of strings that pickles as quickly as an array.
+class PackedStrings(Sequence[str]):
+    """An immutable sequence of strings that are made when they are read."""
+
+    # It equals a list of the same strings, and lists are not hashable.
+    __hash__ = None  # type: ignore[assignment]
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        indices = range(len(self))[index]
+        if isinstance(indices, int):
+            return self.value(indices)
+        return [self.value(index) for index in indices]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.value, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether `other` is a sequence of the same strings, such as a list of them."""
+        if not isinstance(other, Sequence) or len(self) != len(other):
+            return False
+        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    @abstractmethod
+    def value(self, index: int) -> str:
+        """Return the string at an index from 0 on."""
+
+
+class CodedColumn(PackedStrings):
+    """A column stored as the index of each value in a list of distinct values."""
+
+    def __init__(self, values: Sequence[str], codes: AnyIntegers) -> None:
+        self._values = values
+        self._codes = codes
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def value(self, index: int) -> str:
+        return self._values[self._codes.item(index)]
+
+
+class Names(PackedStrings):
+    """Names that pickle as quickly as an array.
 
     Attributes:
         block: Concatenated encoded names.
         ends: Offset in the block at which each name begins, and the end of the last.
     """
 
-    # It equals a list of the same names, and lists are not hashable.
-    __hash__ = None  # type: ignore[assignment]
-
     def __init__(self, names: Iterable[str]) -> None:
         blocks = []
         sizes = [np.zeros(1, np.int64)]
         remaining = iter(names)
         # In blocks, so that encoded names as Python objects never take much memory.
-        while encoded := [_encode(name) for name in islice(remaining, _AT_ONCE)]:
+        # File names may contain bytes that are not UTF-8, which are preserved.
+        while encoded := [
+            name.encode("utf-8", "surrogateescape") for name in islice(remaining, _AT_ONCE)
+        ]:
             blocks.append(b"".join(encoded))
             lengths = [len(name) for name in encoded]
             sizes.append(np.array(lengths, np.int64))
@@ -62,26 +107,7 @@ class Names(Sequence[str]):
     def __len__(self) -> int:
         return len(self.ends) - 1
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        indices = range(len(self))[index]
-        if isinstance(indices, int):
-            return self._name(indices)
-        return [self._name(index) for index in indices]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self._name, range(len(self)))
-
-    def __eq__(self, other: object) -> bool:
-        """Whether `other` is a sequence of the same strings, such as a list of them."""
-        if not isinstance(other, Sequence) or len(self) != len(other):
-            return False
-        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
-
-    def _name(self, index: int) -> str:
+    def value(self, index: int) -> str:
         start = self.ends.item(index)
         end = self.ends.item(index + 1)
         return str(self._bytes[start:end], "utf-8", "surrogateescape")
@@ -111,8 +137,3 @@ def _restore(block: np.ndarray | _Mapped, ends: np.ndarray | _Mapped) -> Names:
             part = np.memmap(part.path, part.dtype, "c", part.offset, part.shape)
         arrays.append(part)
     return Names.of_arrays(*arrays)
-
-
-def _encode(name: str) -> bytes:
-    # File names may contain bytes that are not UTF-8, which are preserved.
-    return name.encode("utf-8", "surrogateescape")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from asdf.arrays import AnyIntegers, Floats
+from asdf.arrays import AnyIntegers, Floats, Labels
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath, quoted_and_more, read_number
@@ -98,21 +98,90 @@ def read_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
         >>> scores.scores[scores.labels == 1].tolist()
         [2.5, 0.5]
     """
+    return read_labelled(path, OURS, both_classes=both_classes)
+
+
+@dataclass(frozen=True)
+class LineFormat:
+    """A format of lines of words, of which only the utterance, the first, may contain spaces.
+
+    Attributes:
+        shape: A line, for messages.
+        columns: Number of columns: utterance, label and score, or the attack after the utterance.
+        labels: Label of each word, in lower case, that stands before the score.
+    """
+
+    shape: str
+    columns: int
+    labels: Mapping[str, int]
+
+
+OURS = LineFormat("relative/path.flac 0|1 SCORE", 3, LABELS)
+
+
+def read_labelled(path: AnyPath, lines: LineFormat, *, both_classes: bool) -> Scores:
+    """Read a score file of lines with labels; as `read_scores`."""
     collector = ScoreCollector(path)
+    labels = lines.labels
+    count = lines.columns
     for number, line in numbered_lines(path):
-        cells = line.rsplit(None, 2)
-        if len(cells) != 3:
-            raise AsdfError(
-                f"{path}, line {number}: expected 'relative/path.flac 1 <score>', found '{line}'."
-            )
-        utterance, label, score = cells
-        if label not in LABELS:
-            raise AsdfError(
-                f"{path}, line {number}: the label '{label}' is neither 1 (bona fide) nor 0 "
-                "(spoof)."
-            )
-        collector.add(number, utterance, score, LABELS[label])
+        cells = line.rsplit(None, count - 1)
+        word = cells[-2] if len(cells) == count else ""
+        label = labels.get(word if word in labels else word.lower())
+        if label is None:
+            raise AsdfError(f"{path}, line {number}: expected '{lines.shape}', found '{line}'.")
+        collector.add(number, cells[0], cells[-1], label, cells[1] if count == 4 else None)
     return collector.scores(both_classes=both_classes)
+
+
+@dataclass(frozen=True)
+class ScoreFile:
+    """The content of a score file of any format; labels and attacks are None if it has none."""
+
+    ids: Sequence[str]
+    scores: Floats
+    labels: Labels | None = None
+    attacks: Sequence[str] | None = None
+
+    @classmethod
+    def of(cls, scores: Scores) -> ScoreFile:
+        """Return the content of a file with labels."""
+        return cls(scores.ids, scores.scores, scores.labels, scores.attacks)
+
+    def labelled(self, path: AnyPath, *, both_classes: bool = True) -> Scores:
+        """Return the scores of a file with labels.
+
+        Args:
+            both_classes: Whether both classes are required; False for a file to be joined with
+                another.
+
+        Raises:
+            AsdfError: it has no labels, or a class has no trial.
+        """
+        if self.labels is None:
+            _, first = next(numbered_lines(path))
+            raise AsdfError(
+                f"{path}, line 1: '{first}' has no label. Give the protocol of the set too, or a "
+                "file of lines 'relative/path.flac 1 <score>'."
+            )
+        if both_classes:
+            refuse_one_class(path, self.labels)
+        columns = {} if self.attacks is None else {"attack": self.attacks}
+        return Scores(self.ids, self.labels, self.scores, columns=columns)
+
+
+def refuse_one_class(path: AnyPath, labels: Labels) -> None:
+    """Refuse labels of a score file if a class is missing.
+
+    Raises:
+        AsdfError: a class is missing.
+    """
+    missing = missing_class(labels)
+    if missing:
+        raise AsdfError(
+            f"{path}: none of the {labels.size} trials is {missing}. Error rates need both "
+            "classes: check the labels of the list that was scored, or the protocol."
+        )
 
 
 class ScoreCollector:
@@ -158,14 +227,15 @@ class ScoreCollector:
         self._refuse_not_finite(values)
         self._refuse_repeated()
         labels = np.array(self._labels, np.int8)
-        missing = missing_class(labels)
-        if both_classes and missing:
-            raise AsdfError(
-                f"{self._path}: none of the {len(self._ids)} trials is {missing}. Error rates need "
-                "both classes: check the labels of the list that was scored."
-            )
+        if both_classes:
+            refuse_one_class(self._path, labels)
         columns = {"attack": self._attacks} if self._attacks else {}
         return Scores(self._ids, labels, values, columns=columns)
+
+    def file(self, has_labels: bool) -> ScoreFile:
+        """Return all scores of a file of any format; as `scores`, except for missing classes."""
+        scores = self.scores(both_classes=False)
+        return ScoreFile(scores.ids, scores.scores, scores.labels if has_labels else None)
 
     def _refuse_not_finite(self, values: Floats) -> None:
         bad = np.flatnonzero(~np.isfinite(values))

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asdf.trials.packed_lists import CodedColumn, pack_list, unpack_list
+from asdf.trials.packed_lists import pack_list, unpack_list
+from asdf.trials.packed_names import CodedColumn
 from asdf.trials.trial_list import TrialList, join
 
 
