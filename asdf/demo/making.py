@@ -9,8 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import soundfile
@@ -19,53 +18,46 @@ from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from asdf.runs.log import LOG, track
 
+Write = Callable[[Path], Iterator[None]]
+
 MARK = "DEMO_CORPUS.txt"
 _ABANDONED_S = 3600
 
 
-@dataclass(frozen=True)
-class Making:
-    """Parameters for making a corpus.
+def make_once(folder: Path, name: str, mark: Sequence[object], count: int, write: Write) -> None:
+    """Make a corpus in `folder`, unless it exists; a corpus with another mark is replaced.
 
-    Attributes:
+    Args:
         name: Name of the corpus in messages.
+        mark: Lines with everything that the corpus depends on.
         count: Number of utterances.
         write: Function that writes it into a folder and yields after each utterance.
-    """
-
-    name: str
-    count: int
-    write: Callable[[Path], Iterator[None]]
-
-
-def make_once(folder: Path, mark: str, making: Making) -> None:
-    """Make a corpus in `folder`, unless it exists; a corpus with another mark is replaced.
 
     Raises:
         AsdfError: `folder` has other content, or cannot be written.
     """
-    if _is_made(folder, mark, making):
+    marked = "".join(f"{line}\n" for line in mark)
+    if _is_made(folder, marked, name):
         return
     try:
         workshop = _open_workshop(folder)
     except OSError as error:
-        raise AsdfError(_advice(folder, error, making)) from error
-    LOG.info("making %s, %d utterances, in %s", making.name, making.count, folder)
+        raise AsdfError(_advice(folder, error, name)) from error
+    LOG.info("making %s, %d utterances, in %s", name, count, folder)
     try:
         new = workshop / "new"
-        made = making.write(new)
-        for _ in track(made, making.count, f"making {making.name}", unit="utterances"):
+        for _ in track(write(new), count, f"making {name}", unit="utterances"):
             pass
         # Last, since the mark states that everything is there.
-        write_text(new / MARK, mark)
+        write_text(new / MARK, marked)
         if folder.exists():
             # A folder cannot be renamed onto one that has content.
             folder.rename(workshop / "old")
         new.rename(folder)
     except (OSError, soundfile.LibsndfileError) as error:
         # Another process may have made the same corpus meanwhile.
-        if not _is_made(folder, mark, making):
-            raise AsdfError(_advice(folder, error, making)) from error
+        if not _is_made(folder, marked, name):
+            raise AsdfError(_advice(folder, error, name)) from error
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
 
@@ -82,22 +74,22 @@ def _open_workshop(folder: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix, suffix=".part"))
 
 
-def _is_made(folder: Path, mark: str, making: Making) -> bool:
+def _is_made(folder: Path, mark: str, name: str) -> bool:
     mark_path = folder / MARK
     if mark_path.is_file():
         return mark_path.read_text(encoding="utf-8") == mark
     is_file = folder.exists() and not folder.is_dir()
     if is_file or (folder.is_dir() and any(folder.iterdir())):
         raise AsdfError(
-            f"{folder} is in the way of {making.name}: it holds other files, which are left as "
+            f"{folder} is in the way of {name}: it holds other files, which are left as "
             "they are. Name another folder, or move its content."
         )
     return False
 
 
-def _advice(folder: Path, error: Exception, making: Making) -> str:
+def _advice(folder: Path, error: Exception, name: str) -> str:
     reason = getattr(error, "strerror", None) or error
     return (
-        f"cannot make {making.name} in {folder}: {reason}. Nothing incomplete is left there. It "
+        f"cannot make {name} in {folder}: {reason}. Nothing incomplete is left there. It "
         "needs about 20 MB: free some space or name a folder that can be written."
     )

@@ -22,8 +22,8 @@ from numpy.random import Generator, default_rng
 
 from asdf.audio.vocoding.analysis import Array
 from asdf.demo.articulation import draw_speaker
-from asdf.demo.making import MARK, Making, make_once
-from asdf.demo.synthetic_corpus import BONA_FIDE, Rendering, make_demo_corpus
+from asdf.demo.making import MARK, make_once
+from asdf.demo.synthetic_corpus import BONA_FIDE, Rendering, draw_renderings, make_demo_corpus
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import record, speak
 from asdf.facts import SAMPLE_RATE
@@ -78,12 +78,10 @@ def make_partial_demo(
     folder = Path(folder)
     if not (folder / MARK).is_file():
         make_demo_corpus(folder, seed)
-    lines = ["ASDF demo corpus, partially spoofed", f"version {VERSION}", f"seed {seed}"]
-    lines.extend(str(partial_set) for partial_set in sets)
-    mark = "\n".join(lines) + "\n"
+    mark = ("ASDF demo corpus, partially spoofed", f"version {VERSION}", f"seed {seed}", *sets)
     count = sum(partial_set.size for partial_set in sets)
     name = "the partially spoofed recordings of the demo corpus"
-    make_once(folder / FOLDER, mark, Making(name, count, partial(_make, seed, sets)))
+    make_once(folder / FOLDER, name, mark, count, partial(_make, seed, sets))
 
 
 def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[None]:
@@ -94,7 +92,9 @@ def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[Non
         ids = []
         columns: dict[str, list[str]] = {"speaker": [], "attack": [], COLUMN: []}
         durations_s = []
-        for number, recording in enumerate(_draw_recordings(partial_set, default_rng(key)), 1):
+        voices = (partial_set.attacks, partial_set.speakers, partial_set.pairs)
+        renderings = draw_renderings(*voices, default_rng(key), paired=True)
+        for number, recording in enumerate(renderings, 1):
             rng = default_rng([*key, recording.speaker, recording.number + 1])
             sound, spoofed = _speak_in_parts(recording, key, rng)
             samples = record(sound, rng)
@@ -115,19 +115,6 @@ def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[Non
         for name, spoofed, duration_s in parts:
             recordings[Path(name).stem] = Timed(spoofed, duration_s)
         write_rttm(folder / f"{partial_set.name}.rttm", recordings)
-
-
-def _draw_recordings(partial_set: PartialSet, rng: Generator) -> list[Rendering]:
-    """Return all recordings in random order, so that names do not reveal labels."""
-    recordings = []
-    for count in range(partial_set.speakers * partial_set.pairs):
-        speaker, number = divmod(count, partial_set.pairs)
-        attack = partial_set.attacks[count % len(partial_set.attacks)]
-        recordings.append(Rendering(speaker, number, BONA_FIDE))
-        # A separate rendering number, so that no spoof has a bona fide twin.
-        recordings.append(Rendering(speaker, partial_set.pairs + number, attack))
-    order = rng.permutation(len(recordings))
-    return [recordings[index] for index in order]
 
 
 def _speak_in_parts(

@@ -19,7 +19,7 @@ import soundfile
 from numpy.random import Generator, default_rng
 
 from asdf.demo.articulation import draw_speaker
-from asdf.demo.making import MARK, Making, make_once
+from asdf.demo.making import MARK, make_once
 from asdf.demo.vocoders import ATTACKS
 from asdf.demo.voices import record, speak
 from asdf.facts import SAMPLE_RATE
@@ -91,11 +91,9 @@ def make_demo_corpus(folder: Path, seed: int = 0, sets: tuple[DemoSet, ...] = DE
     Raises:
         AsdfError: `folder` has other content, or cannot be written.
     """
+    mark = ("ASDF demo corpus", f"version {VERSION}", f"seed {seed}", *sets)
     count = sum(demo_set.size for demo_set in sets)
-    # Everything that the corpus depends on.
-    lines = ["ASDF demo corpus", f"version {VERSION}", f"seed {seed}", *map(str, sets)]
-    mark = "\n".join(lines) + "\n"
-    make_once(Path(folder), mark, Making("the demo corpus", count, partial(_make, seed, sets)))
+    make_once(Path(folder), "the demo corpus", mark, count, partial(_make, seed, sets))
 
 
 def _make(seed: int, sets: tuple[DemoSet, ...], folder: Path) -> Iterator[None]:
@@ -107,7 +105,8 @@ def _make(seed: int, sets: tuple[DemoSet, ...], folder: Path) -> Iterator[None]:
         (folder / audio).mkdir(parents=True)
         protocol = []
         listed = []
-        trials = _draw_trials(demo_set, default_rng([seed, index]))
+        rng = default_rng([seed, index])
+        trials = draw_renderings(demo_set.attacks, demo_set.speakers, demo_set.pairs, rng)
         for number, trial in enumerate(trials, start=1):
             name = f"DEMO_{demo_set.letter}_{number:04d}"
             path = f"{audio}/{name}.flac"
@@ -122,19 +121,23 @@ def _make(seed: int, sets: tuple[DemoSet, ...], folder: Path) -> Iterator[None]:
         write_text(folder / f"{demo_set.name}_list.txt", "".join(listed))
 
 
-def _draw_trials(demo_set: DemoSet, rng: Generator) -> list[Rendering]:
-    """Return all trials of a set in random order, so that names do not reveal labels."""
-    bona_fide = []
-    spoofs = []
-    for count in range(demo_set.speakers * demo_set.pairs):
-        speaker, number = divmod(count, demo_set.pairs)
-        attack = demo_set.attacks[count % len(demo_set.attacks)]
-        bona_fide.append(Rendering(speaker, number, BONA_FIDE))
+def draw_renderings(
+    attacks: tuple[str, ...], speakers: int, pairs: int, rng: Generator, *, paired: bool = False
+) -> list[Rendering]:
+    """Return all recordings of a set in random order, so that names do not reveal labels.
+
+    Args:
+        paired: Whether the order is drawn of pairs, or of all bona fide recordings, then spoofs.
+    """
+    made = []
+    for count in range(speakers * pairs):
+        speaker, number = divmod(count, pairs)
+        made.append(Rendering(speaker, number, BONA_FIDE))
         # A separate rendering number, so that no spoof has a bona fide twin.
-        spoofs.append(Rendering(speaker, demo_set.pairs + number, attack))
-    trials = bona_fide + spoofs
-    order = rng.permutation(len(trials))
-    return [trials[index] for index in order]
+        made.append(Rendering(speaker, pairs + number, attacks[count % len(attacks)]))
+    if not paired:
+        made = made[::2] + made[1::2]
+    return [made[index] for index in rng.permutation(len(made))]
 
 
 def _say(trial: Rendering, key: tuple[int, int]) -> np.ndarray:

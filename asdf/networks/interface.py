@@ -3,8 +3,8 @@
 Invariant: a network needs only a constructor that takes the settings and a `forward`. Everything
 else is read through the functions below, which provide defaults for classes that lack it. Whatever
 a network adds to its outputs, they still iterate, index and count as the pair (embeddings, logits).
-A network depends only on the sections of `NetworkSections` and on those declared by a user's class,
-never on lists, folders or the machine.
+A network depends only on the sections of networks and on those declared by a user's class, never on
+lists, folders or the machine.
 
 Shapes: B utterances, T samples, E embedding values, F or L frames, 2 classes (spoof, bona fide).
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,36 +26,10 @@ from asdf.data.batches import LENGTHS, REFERENCES
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.functions import at_least, is_traced
-from asdf.settings.sections import (
-    USUAL_AUDIO,
-    Audio,
-    BackEnd,
-    FrontEnd,
-    Localisation,
-    Lora,
-    Network,
-    Spectrum,
-)
+from asdf.settings.sections import USUAL_AUDIO, Audio, Sections
 
-
-class NetworkSections(Protocol):
-    """The sections that the project's networks read; users' classes get all sections."""
-
-    @property
-    def audio(self) -> Audio: ...
-    @property
-    def network(self) -> Network: ...
-    @property
-    def front_end(self) -> FrontEnd: ...
-    @property
-    def spectrum(self) -> Spectrum: ...
-    @property
-    def back_end(self) -> BackEnd: ...
-    @property
-    def localisation(self) -> Localisation: ...
-    @property
-    def lora(self) -> Lora: ...
-
+# Networks read audio, network, spectrum, front_end, back_end, localisation and lora of them.
+NetworkSections = Sections
 
 _NOTED = "_heard_audio"
 COLUMNS = "columns"

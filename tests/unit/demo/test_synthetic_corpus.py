@@ -50,6 +50,11 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def draws_of(part: DemoSet) -> list[demo_corpus.Rendering]:
+    rng = np.random.default_rng(0)
+    return demo_corpus.draw_renderings(part.attacks, part.speakers, part.pairs, rng)
+
+
 def auc(values: np.ndarray, bona_fide: np.ndarray) -> float:
     """How often a bona fide utterance has the larger value: 0.5 is chance."""
     wins = values[bona_fide][:, None] - values[~bona_fide][None]
@@ -120,10 +125,7 @@ def test_sets_share_no_speaker_no_utterance_and_no_audio(corpus: Path) -> None:
 
 @pytest.mark.parametrize("sets", [SMALL, DEMO_SETS])
 def test_a_vocoder_is_heard_in_the_evaluation_set_only(sets: tuple[DemoSet, ...]) -> None:
-    train, dev, evaluation = (
-        {trial.attack for trial in demo_corpus._draw_trials(part, np.random.default_rng(0))} - {"-"}
-        for part in sets
-    )
+    train, dev, evaluation = ({trial.attack for trial in draws_of(part)} - {"-"} for part in sets)
     assert train == dev == {"A01", "A02", "A03"}
     assert evaluation == {"A01", "A02", "A03", "A04"}
 
@@ -147,7 +149,7 @@ def test_levels_durations_floors_and_edges_say_nothing_of_the_class() -> None:
     part = DemoSet("train", "train.trn", ("A01", "A02", "A03", "A04"), speakers=10, pairs=6)
     measures: dict[str, list[float]] = {}
     labels = []
-    for trial in demo_corpus._draw_trials(part, np.random.default_rng(0)):
+    for trial in draws_of(part):
         samples = demo_corpus._say(trial, (0, 0)) / 32768
         frames = samples[: len(samples) // 160 * 160].reshape(-1, 160).std(axis=1) + 1e-9
         loud = np.flatnonzero(frames > 0.05 * frames.max())
