@@ -58,21 +58,8 @@ _MAX_GRID = 1_000_000
 _SEEDS = re.compile(r"(\d{1,10})(?:\s*-\s*(\d{1,10}))?")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One value of a setting, as typed after `section.name=`."""
-
-    setting: str
-    text: str
-
-    @property
-    def override(self) -> str:
-        """The choice in the form that `run.py` takes."""
-        return f"{self.setting}={self.text}"
-
-
-Point = tuple[Choice, ...]
-"""Settings of one run on top of its config; () for an unchanged config."""
+Point = tuple[str, ...]
+"""Overrides of one run on top of its config, as `run.py` takes them; () for an unchanged config."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +86,12 @@ class Points:
     Attributes:
         swept: Points without seeds, in the order of the grid; a single () if nothing is swept.
         grid_size: Number of points from which `swept` were drawn.
-        seeds: Choices of the seed, the last one of each point; () if no seeds are given.
+        seeds: Overrides of the seed, the last one of each point; () if no seeds are given.
     """
 
     swept: tuple[Point, ...] = ((),)
     grid_size: int = 1
-    seeds: tuple[Choice, ...] = ()
+    seeds: tuple[str, ...] = ()
 
     def all(self) -> list[Point]:
         """Return the points with their seeds, grouped by swept point."""
@@ -126,58 +113,56 @@ def read_points_options(
         collector: Collector of errors in the options, which are then left out.
         typed: Function that converts a typed override, such as a relative path, to that of a run.
     """
-    grid = _Grid(collector, typed)
-    for override in overrides:
-        grid.taken[override.partition("=")[0].strip()] = "set for all runs"
+    grid = _Grid(overrides, collector, typed)
     if options.folds is not None:
-        grid.reserve(FOLD_SETTINGS, "--folds")
+        for setting in FOLD_SETTINGS:
+            grid.reserve(setting, "--folds")
     if options.seeds is not None:
         grid.add(SEED, "--seeds", _read_seeds(options.seeds, collector))
     for sweep in options.sweep:
         grid.add_sweep(sweep)
     seeds = tuple(grid.axes.pop(SEED, ()))
     size = prod(map(len, grid.axes.values()))
-    if options.random is None:
+    if options.random is not None:
+        swept = _draw(grid.axes, size, options.random, collector)
+        _check_size(len(swept) * max(len(seeds), 1), collector)
+    else:
         _check_size(size * max(len(seeds), 1), collector)
-        return Points(_all_points(grid.axes, size), size, seeds)
-    swept = _draw(grid.axes, size, options, collector)
-    _check_size(len(swept) * max(len(seeds), 1), collector)
+        swept = _all_points(grid.axes, size)
     return Points(swept, size, seeds)
 
 
 class _Grid:
-    """The axes of the grid while they are read: the choices of each setting."""
+    """The axes of the grid while they are read: the overrides of each setting."""
 
-    def __init__(self, collector: Collector, typed: Callable[[str], str]) -> None:
-        self.axes: dict[str, list[Choice]] = {}
-        self.taken: dict[str, str] = {}
+    def __init__(
+        self, overrides: Iterable[str], collector: Collector, typed: Callable[[str], str]
+    ) -> None:
+        self.axes: dict[str, list[str]] = {}
+        self._taken = {setting_of(override): "set for all runs" for override in overrides}
         self._collector = collector
         self._typed = typed
 
-    def reserve(self, settings: Iterable[str], option: str) -> None:
-        """Reserve the settings that an option determines."""
-        for setting in settings:
-            if setting in self.taken:
-                self._refuse(setting, option)
-            self.taken[setting] = f"named by {option}"
-
-    def _refuse(self, setting: str, option: str) -> None:
-        problem = f"{setting} is {self.taken[setting]} and named by {option}: remove one"
-        self._collector.add(COMMAND_LINE, problem)
+    def reserve(self, setting: str, option: str) -> bool:
+        """Reserve a setting for an option; return False, and note it, if it is taken already."""
+        earlier = self._taken.setdefault(setting, "")
+        if earlier:
+            problem = f"{setting} is {earlier} and named by {option}: remove one"
+            self._collector.add(COMMAND_LINE, problem)
+            return False
+        self._taken[setting] = f"named by {option}"
+        return True
 
     def add_sweep(self, sweep: str) -> None:
         """Add the setting of a --sweep; note its errors."""
         setting, equals, text = (part.strip() for part in sweep.partition("="))
-        problem = ""
         if not equals or not setting:
             problem = f"--sweep {shortened(sweep)}: write section.name=value,value"
-        elif setting == SYSTEM_FOLDER:
-            problem = (
-                f"--sweep {SYSTEM_FOLDER}: each point already has its own system folder, named "
-                "after its values"
-            )
-        if problem:
             self._collector.add(COMMAND_LINE, problem)
+            return
+        if setting == SYSTEM_FOLDER:
+            problem = "each point already has its own system folder, named after its values"
+            self._collector.add(COMMAND_LINE, f"--sweep {SYSTEM_FOLDER}: {problem}")
             return
         try:
             values = split_values(text)
@@ -196,18 +181,15 @@ class _Grid:
 
     def add(self, setting: str, option: str, values: Sequence[str]) -> None:
         """Add the values of a setting, unless it has values already."""
-        if not values:
-            return
-        if setting in self.taken:
-            self._refuse(setting, option)
-            return
-        self.taken[setting] = f"named by {option}"
-        choices = []
-        for value in values:
+        if values and self.reserve(setting, option):
+            typed = [self._typed(f"{setting}={value}") for value in values]
             # Only the text after the name changes.
-            text = self._typed(f"{setting}={value}").partition("=")[2]
-            choices.append(Choice(setting, text))
-        self.axes[setting] = choices
+            self.axes[setting] = [f"{setting}={text.partition('=')[2]}" for text in typed]
+
+
+def setting_of(override: str) -> str:
+    """Return the setting that an override names."""
+    return override.partition("=")[0].strip()
 
 
 def _plain(text: str) -> str:
@@ -254,16 +236,15 @@ def _check_size(runs: int, collector: Collector) -> None:
         collector.add(COMMAND_LINE, problem)
 
 
-def _all_points(axes: dict[str, list[Choice]], size: int) -> tuple[Point, ...]:
+def _all_points(axes: dict[str, list[str]], size: int) -> tuple[Point, ...]:
     """Return the full grid; nothing if it is refused for its size."""
     return tuple(product(*axes.values())) if size <= MAX_RUNS else ((),)
 
 
 def _draw(
-    axes: dict[str, list[Choice]], size: int, options: PointOptions, collector: Collector
+    axes: dict[str, list[str]], size: int, draws: int, collector: Collector
 ) -> tuple[Point, ...]:
     """Return points of the grid without repetition, in the order of the grid."""
-    draws = options.random or 0
     problem = ""
     if draws < 1:
         problem = "at least one point is needed"
@@ -281,8 +262,7 @@ def _draw(
     # Each point has its own random number, independent of the others in the grid.
     for index, point in enumerate(product(*axes.values())):
         # Sorted, so that the order of the sweeps does not matter.
-        words = sorted(choice.override for choice in point)
-        ranked.append((derived_seed(0, "launch --random", *words), index, point))
+        ranked.append((derived_seed(0, "launch --random", *sorted(point)), index, point))
     lowest = nsmallest(draws, ranked, key=lambda entry: entry[:2])
     return tuple(entry[2] for entry in sorted(lowest, key=lambda entry: entry[1]))
 
@@ -344,7 +324,7 @@ def fold_points(
             requests.append([*planned_point.overrides, *overrides])
         (configs,) = initial.read_points(run_configs, [name], requests)
         # Once for all seeds, which do not affect the problems of a fold.
-        unseeded = tuple(choice for choice in point if choice.setting != SEED)
+        unseeded = tuple(override for override in point if setting_of(override) != SEED)
         for config, fold, overrides in zip(configs, divided, requests, strict=True):
             if (name, unseeded, fold.name) not in checked:
                 checked.add((name, unseeded, fold.name))
@@ -463,9 +443,7 @@ def plan_runs(
     points = read_points_options(options, overrides, collector, from_current_folder)
     all_points = points.all()
     common = [*overrides, *launchers]
-    requests = []
-    for point in all_points:
-        requests.append([*common, *(choice.override for choice in point)])
+    requests = [[*common, *point] for point in all_points]
     folder = recipe.parent / "configs"
     initial = Settings(folder / "init_config.py")
     run_configs = folder / "run_configs.py"
@@ -497,13 +475,14 @@ def _plan_job(recipe: Path, planned: PlannedPoint) -> Job:
     name = config.name
     overrides = planned.overrides
     if planned.point or planned.fold:
-        values = {choice.setting: config.values[choice.setting] for choice in planned.point}
+        names = map(setting_of, planned.point)
+        values = {name: config.values[name] for name in names}
         suffix = point_name(values, config.catalogue, planned.fold)
         name = f"{config.name}-{suffix}"
         system = f"{settings.paths.system_folder.rstrip('/')}-{suffix}"
         settings = replace(settings, paths=replace(settings.paths, system_folder=system))
         # The folder for all runs is the beginning of this one.
-        overrides = [word for word in overrides if word.partition("=")[0].strip() != SYSTEM_FOLDER]
+        overrides = [word for word in overrides if setting_of(word) != SYSTEM_FOLDER]
         overrides.append(f"{SYSTEM_FOLDER}={system!r}")
     folders = folders_of(settings.paths, recipe.parent)
     # Through a link, one folder may have two names.

@@ -11,7 +11,7 @@ def read(overrides=(), **options):
     collector = Collector()
     points = read_points_options(PointOptions(**options), overrides, collector)
     assert collector.mistakes == []
-    return [[choice.override for choice in point] for point in points.all()]
+    return list(map(list, points.all()))
 
 
 def mistakes_of(overrides=(), **options) -> list[str]:
