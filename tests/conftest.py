@@ -202,6 +202,11 @@ class Outcome:
     status: int
     output: str
 
+    def ok(self) -> "Outcome":
+        """Return it after checking that the command succeeded."""
+        assert self.status == 0, self.output
+        return self
+
 
 @dataclass
 class RecipeFolder:
@@ -260,8 +265,14 @@ class RecipeFolder:
 
     def call(self, capsys, *words: str) -> Outcome:
         """In this process, which has torch already: much quicker than `run`."""
-        before, sys.argv = sys.argv, [str(self.folder / "run.py"), *words]
         capsys.readouterr()
+        status = self.run_here(*words)
+        captured = capsys.readouterr()
+        return Outcome(status, captured.out + captured.err)
+
+    def run_here(self, *words: str) -> int:
+        """Return the exit status of a run in this process."""
+        before, sys.argv = sys.argv, [str(self.folder / "run.py"), *words]
         for path in self.folder.glob("*.py"):
             sys.modules.pop(path.stem, None)  # another test's module of that name
         modules = set(sys.modules)
@@ -270,9 +281,9 @@ class RecipeFolder:
         level = LOG.level
         try:
             runpy.run_path(sys.argv[0], run_name="__main__")
-            status = 0
+            return 0
         except SystemExit as end:
-            status = int(end.code or 0)
+            return int(end.code or 0)
         finally:
             sys.argv = before
             # A run shows its log on the screen; what pytest captures of later tests comes by root.
@@ -283,14 +294,10 @@ class RecipeFolder:
             for name in set(sys.modules) - modules:
                 if Path(getattr(sys.modules[name], "__file__", None) or "").parent == self.folder:
                     del sys.modules[name]
-        captured = capsys.readouterr()
-        return Outcome(status, captured.out + captured.err)
 
 
-@pytest.fixture
-def recipe(tmp_path, corpus, warm) -> RecipeFolder:
-    """A recipe folder in an empty folder, with a config `debug` that trains in a second."""
-    folder = tmp_path / "recipe"
+def make_recipe(folder: Path, corpus: Path, python: Callable[[], str]) -> RecipeFolder:
+    """Make a recipe folder with a config `debug` that trains in a second."""
     (folder / "configs").mkdir(parents=True)
     source = (RECIPE / "run.py").read_text()
     # The tests' corpus is smaller than the one that the recipe would make in its place.
@@ -299,4 +306,10 @@ def recipe(tmp_path, corpus, warm) -> RecipeFolder:
     init = f"paths.output_folder = 'output'\npaths.database_folder = '{corpus}'\n"
     (folder / "configs" / "init_config.py").write_text(init)
     (folder / "configs" / "run_configs.py").write_text(DEBUG_CONFIG)
-    return RecipeFolder(folder, warm)
+    return RecipeFolder(folder, python)
+
+
+@pytest.fixture
+def recipe(tmp_path, corpus, warm) -> RecipeFolder:
+    """A recipe folder in an empty folder."""
+    return make_recipe(tmp_path / "recipe", corpus, warm)

@@ -36,8 +36,7 @@ def test_a_tar_scores_as_its_folder(recipe, corpus, tmp_path, capsys):
             f"paths.database_folder={folder}",
             f"paths.system_folder={name}",
             f"paths.sad_folder=sad{name}",
-        )
-        assert outcome.status == 0, outcome.output
+        ).ok()
         assert ("reading the headers of" in outcome.output) == (name == "b")
         written.append((recipe.system(name) / "scores" / "epoch.1" / "list-dev.txt").read_bytes())
     assert written[0] == written[1] and written[0].count(b"\n") == 8

@@ -12,13 +12,28 @@ import torch
 
 from asdf.evaluation import read_scores
 from asdf.runs.start_records import append_record
-from tests.conftest import PATIENCE_S
+from tests.conftest import PATIENCE_S, make_recipe
 
 
 @pytest.fixture
 def own(recipe, corpus, tmp_path, capsys):
     """The recipe with a corpus of its own, that a test may damage."""
     return Own(recipe, shutil.copytree(corpus, tmp_path / "corpus"), capsys)
+
+
+@pytest.fixture(scope="module")
+def trained_for_all(corpus, warm, tmp_path_factory) -> Path:
+    """The output of a run of one epoch."""
+    recipe = make_recipe(tmp_path_factory.mktemp("trained") / "recipe", corpus, warm)
+    assert recipe.run_here("debug", "network.max_epochs=1") == 0
+    return recipe.output
+
+
+@pytest.fixture
+def trained(own, trained_for_all):
+    """The recipe with a corpus of its own, after a run of one epoch."""
+    shutil.copytree(trained_for_all, own.recipe.output)
+    return own
 
 
 class Own:
@@ -39,14 +54,12 @@ class Own:
         before = outputs(self.recipe.output)
         outcome = self.call(*words)
         assert outcome.status == status, outcome.output
-        assert "Traceback" not in outcome.output and outcome.output.count("error:") == 1, (
-            outcome.output
-        )
+        assert "Traceback" not in outcome.output, outcome.output
+        assert outcome.output.count("error:") == 1, outcome.output
         after = outputs(self.recipe.output)
         assert {path: after.get(path) for path in before} == before
-        assert not list(self.recipe.output.rglob("*.part")) and not list(
-            self.recipe.output.rglob("owner.lock")
-        )
+        assert not list(self.recipe.output.rglob("*.part"))
+        assert not list(self.recipe.output.rglob("owner.lock"))
         return outcome.output.partition("error:")[2].strip()
 
 
@@ -58,10 +71,6 @@ def outputs(folder: Path) -> dict[Path, bytes]:
         for path in folder.rglob("*")
         if path.is_file() and path.name not in notes
     }
-
-
-def trained(own) -> None:
-    assert own.call("network.max_epochs=1").status == 0
 
 
 def test_missing_recordings_are_all_counted_before_anything_starts(own):
@@ -122,16 +131,15 @@ def test_a_scored_set_of_one_class(own):
     )
 
 
-def test_broken_recordings_are_all_named_after_measuring(own):
-    trained(own)
-    paths = own.recordings("train")[2:5]
+def test_broken_recordings_are_all_named_after_measuring(trained):
+    paths = trained.recordings("train")[2:5]
     whole = paths[0].read_bytes()
     wave, rate = soundfile.read(paths[0])
     soundfile.write(paths[0].with_suffix(".wav"), wave, rate)
     paths[0].write_bytes(paths[0].with_suffix(".wav").read_bytes()[: len(whole) // 2])
     paths[1].write_bytes(b"")
     paths[2].write_text("a web page that says 404")
-    message = own.refusal("network.max_epochs=2")
+    message = trained.refusal("network.max_epochs=2")
     assert "3 of the 26 recordings of demo-train cannot be used:" in message
     assert f"{paths[0]} cannot be decoded to its end" in message
     assert f"{paths[1]} is empty (0 bytes)" in message and f"{paths[2]} is not audio" in message
@@ -178,9 +186,8 @@ def test_a_stop_ends_a_run_that_waits_for_a_file_server(own, tmp_path):
 
 @pytest.mark.slow_but("1")
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_flac_that_is_cut_off_is_found_when_it_is_read(own, workers):
-    trained(own)
-    path = own.recordings("train")[0]
+def test_a_flac_that_is_cut_off_is_found_when_it_is_read(trained, workers):
+    path = trained.recordings("train")[0]
     path.write_bytes(path.read_bytes()[:-2000])
     # Clips as long as the whole recording: its end is among them.
     words = (
@@ -188,23 +195,23 @@ def test_a_flac_that_is_cut_off_is_found_when_it_is_read(own, workers):
         "network.train_clip_size=48000",
         "recipe.check_recordings=False",
     )
-    message = own.refusal(*words, f"computing.network_dataloader_workers={workers}")
-    assert (
-        f"{path} cannot be decoded to its end" in message and "Copy or download it again" in message
-    )
+    message = trained.refusal(*words, f"computing.network_dataloader_workers={workers}")
+    assert f"{path} cannot be decoded to its end" in message
+    assert "Copy or download it again" in message
 
 
 @pytest.mark.slow_but("dev")
 @pytest.mark.parametrize("name", ["train", "dev"])
-def test_samples_that_are_not_numbers(own, name):
-    trained(own)
-    path = own.recordings(name)[0]
+def test_samples_that_are_not_numbers(trained, name):
+    path = trained.recordings(name)[0]
     wave, rate = soundfile.read(path, dtype="float32")
     wave[100:] = np.nan
     soundfile.write(path, wave, rate, format="WAV", subtype="FLOAT")
-    assert f"{path} holds samples that are not finite" in own.refusal("paths.system_folder=other")
+    assert f"{path} holds samples that are not finite" in trained.refusal(
+        "paths.system_folder=other"
+    )
     # What was scored before is saved to go on from; there is no score file.
-    assert not list(own.recipe.system("other").glob("scores/*/*.txt"))
+    assert not list(trained.recipe.system("other").glob("scores/*/*.txt"))
 
 
 def test_stereo_and_other_sampling_rates_are_taken(own):
@@ -214,8 +221,7 @@ def test_stereo_and_other_sampling_rates_are_taken(own):
             own.recordings(name), (8000, 44100, 16000, 48000), (1, 1, 2, 2), strict=False
         ):
             soundfile.write(path, rng.uniform(-0.3, 0.3, (rate, channels)), rate)
-    outcome = own.call("network.max_epochs=1")
-    assert outcome.status == 0, outcome.output
+    own.call("network.max_epochs=1").ok()
     assert len(read_scores(own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt")) == 8
     [lengths] = (own.recipe.output / "sad").glob("demo-dev.*.tsv")
     assert [line.split("\t")[1] for line in lengths.read_text().splitlines()[:4]] == ["16000"] * 4
@@ -228,10 +234,8 @@ def test_an_output_folder_that_cannot_be_written(own, tmp_path):
         f"cannot write in the system folder {tmp_path / 'file' / 'output' / 'system1'}: Not a "
         "directory" in message
     )
-    assert (
-        "Choose another paths.output_folder" in message
-        and (tmp_path / "file").read_text() == "mine"
-    )
+    assert "Choose another paths.output_folder" in message
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 LIMITED = """
@@ -246,7 +250,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def test_a_full_disk_while_saving(own, tmp_path):
     """A limit on the size of files stands for the full disk; the same command then goes on."""
     heavy = "network.network_class=small_networks.Heavy"
-    assert own.call("network.max_epochs=1", heavy).status == 0
+    own.call("network.max_epochs=1", heavy).ok()
     # The record of a start lists the changed files of the checkout: the limit leaves room for it.
     changed = {"git": {"changed": [f"M asdf/changed_{number}.py" for number in range(1000)]}}
     append_record(own.recipe.system() / "environment.json", changed)
@@ -257,124 +261,105 @@ def test_a_full_disk_while_saving(own, tmp_path):
     full = own.recipe.run_command([python, "-c", LIMITED, str(limit), *command])
     assert full.status == 1 and "Traceback" not in full.output, full.output
     path = own.recipe.system() / "networks" / "epoch.2.pt"
-    assert (
-        full.output.count("error:") == 1
-        and f"error: cannot write {path}: File too large." in full.output
-    )
+    assert full.output.count("error:") == 1
+    assert f"error: cannot write {path}: File too large." in full.output
     assert "Free some space" in full.output
     after = outputs(own.recipe.output)
     assert before.items() <= after.items()
     # The network was scored while its file was being written.
     scored = {path.parent.name for path in after.keys() - before.keys()}
     assert scored == {"epoch.2"} and not (path.parent / "resume.pt").exists()
-    resumed = own.call("network.max_epochs=2", heavy)
-    assert (
-        resumed.status == 0
-        and "going on from epoch.1.pt: epoch 1" in resumed.output
-        and path.exists()
-    )
+    resumed = own.call("network.max_epochs=2", heavy).ok()
+    assert "going on from epoch.1.pt: epoch 1" in resumed.output
+    assert path.exists()
 
 
-def test_a_checkpoint_of_another_network(own):
-    trained(own)
-    message = own.refusal("network.max_epochs=2", "network.network_class=small_networks.Normed")
+def test_a_checkpoint_of_another_network(trained):
+    message = trained.refusal("network.max_epochs=2", "network.network_class=small_networks.Normed")
     assert "epoch.1.pt do not fit Normed; nothing was loaded. Layers 5 missing from" in message
     assert "norm.bias" in message and "of the network class small_networks.Plain" in message
     assert "Set network.network_class" in message and "another paths.system_folder" in message
 
 
 @pytest.mark.slow
-def test_a_network_of_the_original_framework_is_scored_but_not_trained_further(own):
-    trained(own)
-    path = own.recipe.system() / "networks" / "epoch.1.pt"
+def test_a_network_of_the_original_framework_is_scored_but_not_trained_further(trained):
+    path = trained.recipe.system() / "networks" / "epoch.1.pt"
     content = torch.load(path, weights_only=True)
     torch.save({name: content[name] for name in ("model_state_dict", "optimizer_state_dict")}, path)
-    message = own.refusal("network.max_epochs=2")
+    message = trained.refusal("network.max_epochs=2")
     assert "epoch.1.pt contains weights but no training progress" in message
-    scores = own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
+    scores = trained.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
     before = scores.read_bytes()
     scores.unlink()
-    assert own.call("recipe.start_stage=2").status == 0 and scores.read_bytes() == before
+    assert trained.call("recipe.start_stage=2").status == 0 and scores.read_bytes() == before
 
 
-def test_a_checkpoint_of_another_optimiser(own):
-    trained(own)
-    message = own.refusal("network.max_epochs=2", "network.optimizer=sgd")
+def test_a_checkpoint_of_another_optimiser(trained):
+    message = trained.refusal("network.max_epochs=2", "network.optimizer=sgd")
     assert "the checkpoint was trained with another optimiser" in message
 
 
-def test_a_damaged_network(own):
-    trained(own)
-    path = own.recipe.system() / "networks" / "epoch.1.pt"
+def test_a_damaged_network(trained):
+    path = trained.recipe.system() / "networks" / "epoch.1.pt"
     path.write_bytes(path.read_bytes()[:-500])
-    assert "none of the 1 networks in" in own.refusal("network.max_epochs=2")
-    message = own.refusal("recipe.start_stage=2")
+    assert "none of the 1 networks in" in trained.refusal("network.max_epochs=2")
+    message = trained.refusal("recipe.start_stage=2")
     assert f"cannot read the network {path}: " in message and "nothing in it was run" in message
 
 
-def test_a_start_from_0_never_overwrites_networks(own):
-    trained(own)
-    message = own.refusal("network.resume_epoch=0")
-    assert (
-        "network.resume_epoch = 0 would overwrite epoch.1.pt in" in message
-        and "Use 'auto' to go on" in message
-    )
-    networks = own.recipe.system() / "networks"
+def test_a_start_from_0_never_overwrites_networks(trained):
+    message = trained.refusal("network.resume_epoch=0")
+    assert "network.resume_epoch = 0 would overwrite epoch.1.pt in" in message
+    assert "Use 'auto' to go on" in message
+    networks = trained.recipe.system() / "networks"
     (networks / "epoch.1.pt").rename(networks / "resume.pt")
-    assert "network.resume_epoch = 0 would overwrite resume.pt in" in own.refusal(
+    assert "network.resume_epoch = 0 would overwrite resume.pt in" in trained.refusal(
         "network.resume_epoch=0"
     )
 
 
-def test_an_epoch_to_go_on_from_that_does_not_exist(own):
-    trained(own)
-    message = own.refusal("network.resume_epoch=7")
-    assert (
-        "network.resume_epoch = 7: there is no epoch.7.pt in" in message
-        and "There are epoch.1.pt." in message
-    )
-    assert "there is no network" in own.refusal("network.resume_epoch=-7", "recipe.end_stage=1")
+def test_an_epoch_to_go_on_from_that_does_not_exist(trained):
+    message = trained.refusal("network.resume_epoch=7")
+    assert "network.resume_epoch = 7: there is no epoch.7.pt in" in message
+    assert "There are epoch.1.pt." in message
+    assert "there is no network" in trained.refusal("network.resume_epoch=-7", "recipe.end_stage=1")
 
 
-def test_a_loss_that_is_not_a_number_names_the_utterances(own):
-    trained(own)
-    path = own.recordings("train")[6]
+def test_a_loss_that_is_not_a_number_names_the_utterances(trained):
+    path = trained.recordings("train")[6]
     wave, rate = soundfile.read(path)
     soundfile.write(path, 0.95 * np.sign(wave), rate)
     words = ("network.network_class=small_networks.Diverging", "network.max_epochs=2")
-    message = own.refusal(*words)
-    assert (
-        "is not a finite number for 1 utterances: demo-train:" in message and path.name in message
-    )
+    message = trained.refusal(*words)
+    assert "is not a finite number for 1 utterances: demo-train:" in message
+    assert path.name in message
     assert "lower network.initial_learning_rate" in message
 
 
-def test_scores_that_are_not_numbers_are_not_written(own):
-    trained(own)
-    path = own.recordings("dev")[6]
+def test_scores_that_are_not_numbers_are_not_written(trained):
+    path = trained.recordings("dev")[6]
     wave, rate = soundfile.read(path)
     soundfile.write(path, 0.95 * np.sign(wave), rate)
-    message = own.refusal("recipe.start_stage=2", "network.network_class=small_networks.Diverging")
-    assert (
-        "1 of the 8 scores of demo-dev are not finite numbers" in message and path.name in message
+    message = trained.refusal(
+        "recipe.start_stage=2", "network.network_class=small_networks.Diverging"
     )
+    assert "1 of the 8 scores of demo-dev are not finite numbers" in message
+    assert path.name in message
     assert "No file has been written" in message
 
 
-def test_results_without_scores(own):
-    trained(own)
-    path = own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
+def test_results_without_scores(trained):
+    path = trained.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
     path.unlink()
-    assert f"there is no score file {path}: run stage 2 first" in own.refusal(
+    assert f"there is no score file {path}: run stage 2 first" in trained.refusal(
         "recipe.start_stage=3"
     )
 
 
 @pytest.mark.slow
-def test_small_files_that_are_damaged_do_not_stop_a_restart(own):
+def test_small_files_that_are_damaged_do_not_stop_a_restart(trained):
     words = ("network.max_epochs=2", "recipe.selected_epochs=('best',)")
-    trained(own)
-    system = own.recipe.system()
+    system = trained.recipe.system()
     (system / "networks" / "evaluations.json").write_text('[{"step": 12}]')
     (system / "owner.lock").write_text("[1]")
     (system / "environment.json").write_bytes(b"\xff")
@@ -383,8 +368,7 @@ def test_small_files_that_are_damaged_do_not_stop_a_restart(own):
     for folder in (system / "results", system / "scores" / "epoch.1", system / "trials"):
         folder.mkdir(exist_ok=True)
         (folder / ".report.html.abc.part").write_text("half")
-    outcome = own.call(*words)
-    assert outcome.status == 0, outcome.output
+    outcome = trained.call(*words).ok()
     assert (
         "evaluations.json is not a list of evaluations; its 1 evaluations are read"
         in outcome.output
@@ -394,5 +378,5 @@ def test_small_files_that_are_damaged_do_not_stop_a_restart(own):
     files = [system / "networks" / "evaluations.json", system / "results" / "results.json"]
     damaged = [path.read_bytes() for path in files]
     shutil.rmtree(system)
-    assert own.call(*words).status == 0
+    trained.call(*words).ok()
     assert [path.read_bytes() for path in files] == damaged

@@ -24,8 +24,7 @@ def trained(recipe, corpus, tmp_path, capsys, monkeypatch):
     config = recipe.folder / "configs" / "init_config.py"
     config.write_text(config.read_text().replace(str(corpus), "data"))
     monkeypatch.chdir(tmp_path)
-    outcome = recipe.call(capsys, *OPTIONS)
-    assert outcome.status == 0, outcome.output
+    recipe.call(capsys, *OPTIONS).ok()
     assert "paths.database_folder = 'data'" in (recipe.system() / "settings.py").read_text()
     for path in recipe.system().glob("scores/*/demo-dev.txt"):
         # Labelled by their order, so that they can be calibrated whatever the network says.
@@ -76,9 +75,8 @@ def test_a_network_without_scores_is_one_message(trained, capsys):
     for path in trained.glob("scores/*/demo-dev.txt"):
         path.rename(path.with_name("other.txt"))
     status, _, errors = run(capsys, trained)
-    assert (
-        status == 2 and "has no scores on a validation set. Give one of its score files: " in errors
-    )
+    assert status == 2
+    assert "has no scores on a validation set. Give one of its score files: " in errors
     assert f"{trained / 'scores'}/epoch." in errors and "/other.txt." in errors
     network = trained / "networks" / "epoch.1.pt"
     status, _, errors = run(capsys, network)

@@ -110,8 +110,7 @@ with open_recipe(__file__, CORPORA) as recipe:
 
 def test_the_stages_are_those_of_the_recipe(recipe, capsys):
     (recipe.folder / "run.py").write_text(TWO_STAGES)
-    outcome = recipe.call(capsys, "debug", "--dry-run")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, "debug", "--dry-run").ok()
     assert outcome.output.partition("\nstages\n")[2].splitlines() == [
         "  1  teach it",
         "     train on demo-train, validate on demo-dev",
@@ -130,8 +129,9 @@ def network_of(output):
 @pytest.mark.parametrize("initial", ["weights", "random"])
 def test_the_size_of_the_network(recipe, capsys, weights, initial):
     words = [f"front_end.weights={weights}"] if initial == "weights" else []
-    outcome = recipe.call(capsys, "debug", "--dry-run", *SSL, *words, "computing.use_gpu=False")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(
+        capsys, "debug", "--dry-run", *SSL, *words, "computing.use_gpu=False"
+    ).ok()
     # 4 bytes for each parameter: weights, gradients, two moments of Adam.
     assert network_of(outcome.output) == [
         "  127,586 parameters, 127,586 of them trained",
@@ -162,8 +162,9 @@ def test_the_size_of_a_network_that_reads_its_numbers_and_of_none(recipe, capsys
         "        super().__init__(settings)\n"
         "        assert float(self.output.weight.abs().max()) > 0\n"
     )
-    outcome = recipe.call(capsys, "debug", "--dry-run", "network.network_class=looking.Looking")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(
+        capsys, "debug", "--dry-run", "network.network_class=looking.Looking"
+    ).ok()
     assert " parameters, " in network_of(outcome.output)[0]
 
 
@@ -294,8 +295,8 @@ def test_a_bundle_that_is_known_is_not_fetched(recipe, capsys, monkeypatch, tmp_
     words = ("front_end.weights=torchaudio:WAV2VEC2_BASE", "front_end.layer=13")
     outcome = recipe.call(capsys, "debug", "--dry-run", *SSL, *words)
     assert "front_end.layer = 13: this front end has 12 encoder layers" in outcome.output
-    outcome = recipe.call(capsys, "debug", "--dry-run", *SSL, words[0])
-    assert outcome.status == 0 and "94,472,578 parameters" in outcome.output, outcome.output
+    outcome = recipe.call(capsys, "debug", "--dry-run", *SSL, words[0]).ok()
+    assert "94,472,578 parameters" in outcome.output, outcome.output
     assert not (tmp_path / "torch").exists()
 
 
@@ -326,8 +327,7 @@ def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so_once(recipe, ca
     if visible_gpus():
         pytest.skip("there is a GPU here")
     words = ("debug", "recipe.start_stage=0", "recipe.end_stage=0")
-    outcome = recipe.call(capsys, *words)
-    assert outcome.status == 0
+    outcome = recipe.call(capsys, *words).ok()
     assert outcome.output.count("warning: no GPU that torch can use: computing on the CPU") == 1
-    meant = recipe.call(capsys, *words, "computing.use_gpu=False")
-    assert meant.status == 0 and "no GPU that torch" not in meant.output
+    meant = recipe.call(capsys, *words, "computing.use_gpu=False").ok()
+    assert "no GPU that torch" not in meant.output

@@ -43,8 +43,7 @@ def test_every_attack_is_left_out_and_scored_once_per_seed(recipe, corpus, tmp_p
     words = ("launch", str(recipe.folder / "run.py"), "folded", "--folds", "attack:2")
     words += ("--seeds", "0-1", "--slots", "1", f"paths.database_folder={folder}")
     command = [recipe.python(), "-m", "asdf", *words]
-    outcome = recipe.run_command([*command, "--report", str(page), "--latex", str(table)])
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.run_command([*command, "--report", str(page), "--latex", str(table)]).ok()
     assert "4 runs: 1 config x 2 folds x 2 seeds" in outcome.output
 
     eers: dict[str, list[float]] = {}
@@ -81,5 +80,5 @@ def test_every_attack_is_left_out_and_scored_once_per_seed(recipe, corpus, tmp_p
     assert "demo-train+demo-dev" not in latex
 
     # The same command again has nothing to run, and shows the table.
-    again = recipe.run_command(command)
-    assert again.status == 0 and row in [line.split() for line in again.output.splitlines()]
+    again = recipe.run_command(command).ok()
+    assert row in [line.split() for line in again.output.splitlines()]

@@ -84,8 +84,7 @@ def ends(recipe):
 
 
 def run(recipe, capsys, *words):
-    outcome = recipe.call(capsys, *words)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *words).ok()
     return outcome.output
 
 
@@ -180,8 +179,7 @@ def test_processes_fetch_an_encoder_of_the_hub_once_and_take_one_commit(
     commit = hub.repository("org/encoder").commit(files)
     variables = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(hub_cache), "HF_HUB_OFFLINE": "0"}
     words = ("encoder", "front_end.weights=org/encoder", "recipe.end_stage=1")
-    outcome = ends.run(*words, processes=2, **variables)
-    assert outcome.status == 0, outcome.output
+    ends.run(*words, processes=2, **variables).ok()
     path = ends.system() / "networks" / "epoch.1.pt"
     assert torch.load(path, weights_only=True)["pretrained"] == f"hub:org/encoder@{commit}"
     digest = sha256(files["model.safetensors"])

@@ -14,18 +14,17 @@ TRAIN = ("debug", "recipe.end_stage=1")
 
 
 def test_a_checkpoint_that_a_kill_left_is_removed_when_a_newer_one_is_gone_on_from(recipe, capsys):
-    assert recipe.call(capsys, *TRAIN, "network.max_epochs=2").status == 0
+    recipe.call(capsys, *TRAIN, "network.max_epochs=2").ok()
     networks = recipe.system() / "networks"
     # As a kill between the writing of epoch.2.pt and the removal of resume.pt leaves it.
     shutil.copy(networks / "epoch.1.pt", networks / "resume.pt")
-    outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2").ok()
     assert "going on from epoch.2.pt" in outcome.output
     assert sorted(path.name for path in networks.glob("*.pt")) == ["epoch.1.pt", "epoch.2.pt"]
 
 
 def test_a_newer_checkpoint_inside_an_epoch_stays(recipe, capsys):
-    assert recipe.call(capsys, *TRAIN, "network.max_epochs=2").status == 0
+    recipe.call(capsys, *TRAIN, "network.max_epochs=2").ok()
     networks = recipe.system() / "networks"
     (networks / "epoch.2.pt").rename(networks / "resume.pt")
     outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
@@ -45,12 +44,13 @@ def notes_of(settings) -> list[str]:
 
 def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved(recipe, capsys):
     words = ("network.initial_learning_rate=0.003", "network.max_epochs=1")
-    assert recipe.call(capsys, *TRAIN, *words).status == 0
+    recipe.call(capsys, *TRAIN, *words).ok()
     system = recipe.system()
     first = (system / "settings.py").read_text()
     words = ("network.initial_learning_rate=0.01", "network.minibatch_size=6")
-    outcome = recipe.call(capsys, *TRAIN, *words, "network.max_epochs=2", "computing.threads=2")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(
+        capsys, *TRAIN, *words, "network.max_epochs=2", "computing.threads=2"
+    ).ok()
     lines = outcome.output.splitlines()
     going_on = lines.index("going on from epoch.1.pt: epoch 1, step 7")
     changes = [
@@ -76,7 +76,7 @@ def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved
     assert sorted(other["changes"]) == sorted(warnings)
     assert other["planned_changes"] == changes[2:]
     assert not (system / "starts" / "1" / "code").exists()
-    assert recipe.call(capsys, "debug", "network.max_epochs=2", "recipe.start_stage=2").status == 0
+    recipe.call(capsys, "debug", "network.max_epochs=2", "recipe.start_stage=2").ok()
     # A start that trains nothing still says how the network was trained.
     assert sorted(notes_of(system / "settings.py")) == sorted([*warnings, changes[2]])
     assert Settings(system / "settings.py").network.minibatch_size == 4
@@ -89,7 +89,7 @@ def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved
 def test_a_longer_training_says_how_its_schedule_is_stretched(recipe, capsys):
     """A cosine is .5 after a half and .655 after .4; its last steps begin at 24/26 and 50/52."""
     words = (*TRAIN, "network.schedule='cosine'", "network.warmup_steps=0")
-    assert recipe.call(capsys, *words, "network.max_epochs=1").status == 0
+    recipe.call(capsys, *words, "network.max_epochs=1").ok()
     outcome = recipe.call(capsys, *words, "network.max_epochs=2")
     stretched = (
         "the schedule 'cosine' is stretched to the new length: the rate goes from {} back to {}"
@@ -108,8 +108,7 @@ def test_a_longer_training_says_how_its_schedule_is_stretched(recipe, capsys):
 @pytest.mark.slow
 def test_the_same_settings_again_are_neither_reported_nor_saved_twice(recipe, capsys):
     for epochs in (1, 1, 2, 2):
-        outcome = recipe.call(capsys, *TRAIN, f"network.max_epochs={epochs}")
-        assert outcome.status == 0, outcome.output
+        outcome = recipe.call(capsys, *TRAIN, f"network.max_epochs={epochs}").ok()
     assert "warning: network" not in outcome.output and " up to step" not in outcome.output
     assert [path.name for path in (recipe.system() / "starts").iterdir()] == ["2"]
 
@@ -118,7 +117,7 @@ def test_the_same_settings_again_are_neither_reported_nor_saved_twice(recipe, ca
 def test_changes_are_those_since_the_start_that_trained_the_steps_before(recipe, capsys):
     """A start with other settings that ended before it had saved a step counts for nothing."""
     rate = "network.initial_learning_rate"
-    assert recipe.call(capsys, *TRAIN, f"{rate}=0.003", "network.max_epochs=1").status == 0
+    recipe.call(capsys, *TRAIN, f"{rate}=0.003", "network.max_epochs=1").ok()
     # Nothing is trained: the epochs are done.
     outcome = recipe.call(capsys, *TRAIN, f"{rate}=0.01", "network.max_epochs=1")
     assert f"{rate} was 0.003 up to step 7, is 0.01 from here" in outcome.output
@@ -141,7 +140,7 @@ def test_changes_are_those_since_the_start_that_trained_the_steps_before(recipe,
 def test_own_code_that_was_edited_is_reported_and_both_versions_are_saved(recipe, capsys):
     code = recipe.folder / "small_networks.py"
     before = code.read_bytes()
-    assert recipe.call(capsys, *TRAIN, "network.max_epochs=1").status == 0
+    recipe.call(capsys, *TRAIN, "network.max_epochs=1").ok()
     code.write_bytes(before + b"\n# edited\n")
     sys.modules.pop("small_networks", None)
     outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
@@ -154,7 +153,7 @@ def test_own_code_that_was_edited_is_reported_and_both_versions_are_saved(recipe
 
 
 def test_other_versions_are_reported(recipe, capsys):
-    assert recipe.call(capsys, *TRAIN, "network.max_epochs=1").status == 0
+    recipe.call(capsys, *TRAIN, "network.max_epochs=1").ok()
     path = recipe.system() / "environment.json"
     starts = json.loads(path.read_text())
     now = starts[0]["versions"]["torch"]
@@ -177,10 +176,9 @@ def replace_recording(corpus, name: str) -> None:
 def test_training_recordings_that_were_replaced_are_reported(recipe, corpus, capsys, tmp_path):
     own = shutil.copytree(corpus, tmp_path / "corpus")
     words = (*TRAIN, f"paths.database_folder={own}")
-    assert recipe.call(capsys, *words, "network.max_epochs=1").status == 0
+    recipe.call(capsys, *words, "network.max_epochs=1").ok()
     replace_recording(own, "train")
-    outcome = recipe.call(capsys, *words, "network.max_epochs=2")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *words, "network.max_epochs=2").ok()
     assert (
         "warning: recordings of demo-train differ from those of the steps up to 7: files of the "
         "same names have another size or content\n"
@@ -188,8 +186,8 @@ def test_training_recordings_that_were_replaced_are_reported(recipe, corpus, cap
     # A copy of the corpus elsewhere, with other times, is the same corpus.
     shutil.copytree(own, tmp_path / "copy", copy_function=shutil.copyfile)
     words = (*TRAIN, f"paths.database_folder={tmp_path / 'copy'}")
-    outcome = recipe.call(capsys, *words, "network.max_epochs=3")
-    assert outcome.status == 0 and "recordings of demo-train are not those" not in outcome.output
+    outcome = recipe.call(capsys, *words, "network.max_epochs=3").ok()
+    assert "recordings of demo-train are not those" not in outcome.output
 
 
 def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
@@ -197,7 +195,7 @@ def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
 ):
     own = shutil.copytree(corpus, tmp_path / "corpus")
     words = ("debug", f"paths.database_folder={own}", "recipe.selected_epochs=('best',)")
-    assert recipe.call(capsys, *words, "network.max_epochs=2").status == 0
+    recipe.call(capsys, *words, "network.max_epochs=2").ok()
     evaluations = recipe.system() / "networks" / "evaluations.json"
     records = json.loads(evaluations.read_text())
     # Whatever the first epochs reached, none of them can be the best on other recordings.
@@ -205,8 +203,7 @@ def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
         record["eer"]["demo-dev"] = 0.0
     evaluations.write_text(json.dumps(records))
     replace_recording(own, "dev")
-    outcome = recipe.call(capsys, *words, "network.max_epochs=3")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *words, "network.max_epochs=3").ok()
     sentence = (
         "recordings of demo-dev have been replaced since the validation of epoch.1, epoch.2, which "
         "is stale: its results are not compared with those of the present recordings"
@@ -226,10 +223,8 @@ def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
 def test_of_several_processes_the_main_one_reports(recipe):
     rate = "network.initial_learning_rate"
     words = (*TRAIN, "network.global_minibatch_size=4")
-    outcome = recipe.run(*words, f"{rate}=0.003", "network.max_epochs=1", processes=2)
-    assert outcome.status == 0, outcome.output
-    outcome = recipe.run(*words, f"{rate}=0.01", "network.max_epochs=2", processes=2)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.run(*words, f"{rate}=0.003", "network.max_epochs=1", processes=2).ok()
+    outcome = recipe.run(*words, f"{rate}=0.01", "network.max_epochs=2", processes=2).ok()
     assert outcome.output.count(f"{rate} was 0.003 up to step 7, is 0.01 from here") == 1
     assert [start["trained_from"] for start in record_of(recipe)] == [0, 7]
 
@@ -237,7 +232,7 @@ def test_of_several_processes_the_main_one_reports(recipe):
 def test_numbers_of_starts_go_on_where_their_record_was_removed(recipe, capsys):
     rate = "network.initial_learning_rate"
     for value in (0.003, 0.01, 0.02):
-        assert recipe.call(capsys, *TRAIN, f"{rate}={value}", "network.max_epochs=1").status == 0
+        recipe.call(capsys, *TRAIN, f"{rate}={value}", "network.max_epochs=1").ok()
         if value == 0.01:
             (recipe.system() / "environment.json").unlink()
     starts = recipe.system() / "starts"
@@ -250,10 +245,9 @@ def test_numbers_of_starts_go_on_where_their_record_was_removed(recipe, capsys):
 def test_scoring_replaced_recordings_marks_their_evaluations(recipe, corpus, capsys, tmp_path):
     own = shutil.copytree(corpus, tmp_path / "corpus")
     words = ("debug", f"paths.database_folder={own}", "network.max_epochs=1")
-    assert recipe.call(capsys, *words).status == 0
+    recipe.call(capsys, *words).ok()
     replace_recording(own, "dev")
-    outcome = recipe.call(capsys, *words, "recipe.start_stage=2")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *words, "recipe.start_stage=2").ok()
     assert "recordings of demo-dev have been replaced since the validation" in outcome.output
     (record,) = json.loads((recipe.system() / "networks" / "evaluations.json").read_text())
     assert record["stale"] == ["demo-dev"]

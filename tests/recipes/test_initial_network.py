@@ -61,8 +61,7 @@ def train_further(recipe, path, capsys) -> list[str]:
     asked = list(lines)
     lines.append("network.initial_learning_rate = 1e-9")
     config.write_text(text + start + "\n".join(lines) + "\n")
-    outcome = recipe.call(capsys, *TRAIN)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *TRAIN).ok()
     assert f"training starts from {path}" in outcome.output
     file = read_network_file(recipe.system("tuned") / "networks" / "epoch.1.pt")
     # At this rate nothing moves: it began with the classifier, and not at random.
@@ -74,6 +73,7 @@ def train_further(recipe, path, capsys) -> list[str]:
     assert file.settings["network"]["initial_network"] is None
     # What was trained is a network as any other: it is scored without the classifier.
     path.rename(path.with_name("gone"))
-    outcome = recipe.call(capsys, "tuned", "recipe.start_stage=2", "recipe.selected_epochs=(1,)")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(
+        capsys, "tuned", "recipe.start_stage=2", "recipe.selected_epochs=(1,)"
+    ).ok()
     return asked

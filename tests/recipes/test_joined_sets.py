@@ -11,11 +11,9 @@ from asdf.trials.table import read_trials
 def test_two_corpora_are_scored_as_one_set(recipe, capsys):
     words = ["debug", "network.max_epochs=1"]
     words += ["recipe.evaluation_sets=('demo-dev+demo-eval', 'demo-eval', 'demo-dev')"]
-    planned = recipe.call(capsys, *words, "--dry-run")
-    assert planned.status == 0, planned.output
+    planned = recipe.call(capsys, *words, "--dry-run").ok()
     assert "  demo-dev+demo-eval: these together" in planned.output
-    outcome = recipe.call(capsys, *words)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *words).ok()
     scores = recipe.system() / "scores" / "epoch.1"
     joined = read_scores(scores / "demo-dev+demo-eval.txt")
     parts = {name: read_scores(scores / f"{name}.txt") for name in ("demo-dev", "demo-eval")}

@@ -53,9 +53,9 @@ def test_a_run_killed_in_stage_2_goes_on_to_the_same_bytes(recipe, capsys):
         "network.max_epochs=1",
         "recipe.evaluation_sets=('demo-eval',)",
     )
-    assert recipe.call(capsys, *options, "recipe.end_stage=1").status == 0
+    recipe.call(capsys, *options, "recipe.end_stage=1").ok()
     shutil.copytree(recipe.system(), recipe.system("whole"))
-    assert recipe.call(capsys, *options, "paths.system_folder=whole").status == 0
+    recipe.call(capsys, *options, "paths.system_folder=whole").ok()
 
     scores = recipe.system() / "scores" / "epoch.1"
     # A process that was not forked from another: the kill reaches it itself.
@@ -68,8 +68,7 @@ def test_a_run_killed_in_stage_2_goes_on_to_the_same_bytes(recipe, capsys):
     assert not (scores / "demo-eval.txt").exists()
 
     recipe.python = warm
-    again = recipe.run(*options)
-    assert again.status == 0, again.output
+    again = recipe.run(*options).ok()
     assert "scoring demo-eval resumes: 2 of 8 trials are scored already" in again.output
     whole = recipe.system("whole") / "scores" / "epoch.1" / "demo-eval.txt"
     assert (scores / "demo-eval.txt").read_bytes() == whole.read_bytes()

@@ -19,8 +19,7 @@ def attacks(corpus, part) -> list[str]:
 
 
 def test_attacks_are_left_out_of_training_and_are_all_that_is_validated_on(recipe, corpus, capsys):
-    outcome = recipe.call(capsys, *WORDS)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *WORDS).ok()
     train, dev = attacks(corpus, "train.trn"), attacks(corpus, "dev.trl")
     removed = sum(attack in ("A01", "A03") for attack in train)
     assert 0 < removed < train.count("A02") + removed < 26
@@ -51,8 +50,7 @@ def test_attacks_are_left_out_of_training_and_are_all_that_is_validated_on(recip
 
 
 def test_a_dry_run_counts_what_is_left(recipe, corpus, capsys):
-    outcome = recipe.call(capsys, *WORDS, "--dry-run")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *WORDS, "--dry-run").ok()
     removed = sum(attack in ("A01", "A03") for attack in attacks(corpus, "train.trn"))
     assert f"demo-train: trained on without {removed} of 26 utterances" in outcome.output
     assert f"{SET}: 4 bona fide, " in outcome.output
@@ -70,8 +68,8 @@ def test_a_wrong_value_is_said_before_anything_is_measured(recipe, capsys):
 def test_a_validation_set_that_is_trained_on_is_remarked(recipe, capsys):
     outcome = recipe.call(
         capsys, *WORDS, "recipe.validation_sets=('demo-train',)", "recipe.end_stage=1"
-    )
-    assert outcome.status == 0 and "demo-train is also a training set" in outcome.output
+    ).ok()
+    assert "demo-train is also a training set" in outcome.output
 
 
 LEFT_OUT = (
@@ -92,8 +90,7 @@ def names_of(ids) -> list[str]:
 def test_what_is_left_out_is_evaluated_and_nothing_else(recipe, corpus, tmp_path, capsys):
     folder = make_voices(corpus, tmp_path / "voices")
     words = ("debug", f"paths.database_folder={folder}", *LEFT_OUT)
-    outcome = recipe.call(capsys, *words)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *words).ok()
     trained, validated, evaluated = [], [], []
     for part in ("train", "dev"):
         for speaker, utterance, attack in trials_of(folder, part):
@@ -119,8 +116,7 @@ def test_what_is_left_out_is_evaluated_and_nothing_else(recipe, corpus, tmp_path
 
     # Scoring alone, on another day, scores the same.
     (scores / f"demo-train+demo-dev.{NAME}.txt").unlink()
-    again = recipe.call(capsys, *words, "recipe.start_stage=2")
-    assert again.status == 0, again.output
+    recipe.call(capsys, *words, "recipe.start_stage=2").ok()
     rescored = read_scores(scores / f"demo-train+demo-dev.{NAME}.txt")
     assert rescored.scores.tolist() == file.scores.tolist()
     dry = recipe.call(capsys, *words, "--dry-run")

@@ -56,8 +56,7 @@ def mine(recipe):
 @pytest.mark.slow_but("varying")
 @pytest.mark.parametrize("config", ["varying", "pooled"])
 def test_training_on_varying_lengths_learns(mine, capsys, config):
-    outcome = mine.call(capsys, config)
-    assert outcome.status == 0, outcome.output
+    outcome = mine.call(capsys, config).ok()
     said = re.search(r"of up to 4 s: (\d+) to (\d+) utterances, (\d+) in epoch 1", outcome.output)
     least, most, count = map(int, said.groups())
     assert 1 <= least < most <= 4 and count > 26 / 4
@@ -66,8 +65,7 @@ def test_training_on_varying_lengths_learns(mine, capsys, config):
 
 
 def test_a_dry_run_tries_the_network_on_padded_recordings(mine, capsys):
-    outcome = mine.call(capsys, "varying", "--dry-run")
-    assert outcome.status == 0, outcome.output
+    outcome = mine.call(capsys, "varying", "--dry-run").ok()
     assert "minibatches of up to 4 s and 4 utterances x 1 process" in outcome.output
     path = mine.folder / "my_varying.py"
     # Of another size: what Python compiled of it in the same second would count otherwise.
@@ -103,12 +101,11 @@ def test_accumulated_minibatches_are_those_of_two_processes(mine, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("config, processes", [("varying", 1), ("varying", 2), ("pooled", 2)])
 def test_a_killed_run_ends_as_one_never_killed(mine, config, processes):
-    whole = mine.run(config, "paths.system_folder=whole", processes=processes)
-    assert whole.status == 0, whole.output
+    mine.run(config, "paths.system_folder=whole", processes=processes).ok()
     killed = (config, "paths.system_folder=killed")
     assert mine.run(*killed, processes=processes, TEST_END="5").status != 0
-    resumed = mine.run(*killed, processes=processes)
-    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    resumed = mine.run(*killed, processes=processes).ok()
+    assert "going on from" in resumed.output, resumed.output
     assert_equal_runs(mine.system("whole"), mine.system("killed"))
 
 
@@ -138,14 +135,13 @@ def test_what_cannot_be_is_refused_before_training(mine, capsys, words, said):
 
 @pytest.mark.slow
 def test_any_network_trains_where_padding_is_silence(mine, capsys):
-    outcome = mine.call(
+    mine.call(
         capsys,
         "pooled",
         "network.network_class=asdf.networks.SSL_AASIST_L",
         "lengths.masks=False",
         "recipe.end_stage=1",
         "network.max_epochs=1",
-    )
-    assert outcome.status == 0, outcome.output
+    ).ok()
     lines = (mine.system("pooled") / "metrics.jsonl").read_text().splitlines()
     assert any(json.loads(line)["kind"] == "step" for line in lines)

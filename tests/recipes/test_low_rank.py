@@ -32,8 +32,7 @@ def scores(recipe, system: str) -> dict[str, bytes]:
 def test_a_run_of_updates_is_small_resumes_exactly_and_scores_as_it_validated(recipe, capsys):
     recipe.add_configs(CONFIG)
     write_base(recipe.folder / "base.pt")
-    outcome = recipe.call(capsys, "updates", "paths.system_folder=whole", "recipe.end_stage=1")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, "updates", "paths.system_folder=whole", "recipe.end_stage=1").ok()
     assert "front end: 124,256 parameters, 5,376 of them trainable" in outcome.output
     validated = scores(recipe, "whole")
     networks = recipe.system("whole") / "networks"
@@ -41,17 +40,18 @@ def test_a_run_of_updates_is_small_resumes_exactly_and_scores_as_it_validated(re
     assert file["base"]["weights"] == str(recipe.folder / "base.pt")
     assert not any(name.endswith("k_proj.weight") for name in file["model_state_dict"])
     words = ("updates", "paths.system_folder=part", "recipe.end_stage=1")
-    assert recipe.call(capsys, *words, "network.max_steps=9").status == 0
-    resumed = recipe.call(capsys, *words)
-    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    recipe.call(capsys, *words, "network.max_steps=9").ok()
+    resumed = recipe.call(capsys, *words).ok()
+    assert "going on from" in resumed.output, resumed.output
     last = [
         torch.load(path / "networks" / "epoch.2.pt", weights_only=True) for path in systems(recipe)
     ]
     assert last[0]["base"] == last[1]["base"]
     for key in ("model_state_dict", "optimizer_state_dict"):
         torch.testing.assert_close(last[0][key], last[1][key], rtol=0, atol=0)
-    outcome = recipe.call(capsys, "updates", "paths.system_folder=whole", "recipe.start_stage=2")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(
+        capsys, "updates", "paths.system_folder=whole", "recipe.start_stage=2"
+    ).ok()
     after = scores(recipe, "whole")
     # Merged as they are in stage 2, the networks give the very scores of validation.
     again = {name for name in validated if name in after}
@@ -63,8 +63,8 @@ def test_a_run_of_updates_is_small_resumes_exactly_and_scores_as_it_validated(re
     missing = recipe.call(capsys, *words)
     assert missing.status != 0 and "were not found. Name them" in missing.output, missing.output
     moved = f"front_end.weights={recipe.folder / 'moved.pt'}"
-    outcome = recipe.call(capsys, *words, moved)
-    assert outcome.status == 0 and scores(recipe, "whole") == after, outcome.output
+    outcome = recipe.call(capsys, *words, moved).ok()
+    assert scores(recipe, "whole") == after, outcome.output
 
 
 def systems(recipe):

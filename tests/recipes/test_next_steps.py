@@ -18,8 +18,7 @@ def make_demo(recipe: RecipeFolder) -> None:
 def test_a_demo_ends_with_what_to_do_next(recipe, capsys, monkeypatch):
     make_demo(recipe)
     monkeypatch.chdir(recipe.folder.parent)
-    ended = recipe.call(capsys, "debug", "network.max_epochs=1")
-    assert ended.status == 0, ended.output
+    ended = recipe.call(capsys, "debug", "network.max_epochs=1").ok()
     lines = ended.output.splitlines()
     first = lines.index("what next:")
     commands = [line.split("    # ")[0].strip() for line in lines[first + 1 :]]
@@ -39,13 +38,11 @@ def test_a_demo_ends_with_what_to_do_next(recipe, capsys, monkeypatch):
 
 
 def test_a_run_on_corpora_of_ones_own_ends_as_it_did(recipe, capsys):
-    ended = recipe.call(capsys, "debug", "network.max_epochs=1")
-    assert ended.status == 0, ended.output
+    ended = recipe.call(capsys, "debug", "network.max_epochs=1").ok()
     assert "what next" not in ended.output
 
 
 def test_a_demo_that_was_not_reported_on_ends_as_it_did(recipe, capsys):
     make_demo(recipe)
-    ended = recipe.call(capsys, "debug", "recipe.end_stage=0")
-    assert ended.status == 0, ended.output
+    ended = recipe.call(capsys, "debug", "recipe.end_stage=0").ok()
     assert "what next" not in ended.output

@@ -105,8 +105,7 @@ def notes(recipe, start: int = 0) -> list[list]:
 
 
 def test_it_sees_the_whole_run(watched, capsys):
-    outcome = watched.call(capsys, "watched")
-    assert outcome.status == 0, outcome.output
+    watched.call(capsys, "watched").ok()
     seen = notes(watched)
     # 26 utterances in minibatches of 8; the sets of validation and evaluation.
     assert [note[0] for note in seen] == [
@@ -135,21 +134,20 @@ def test_the_numbers_of_a_run_do_not_depend_on_who_watches(watched, capsys):
     states = []
     for name, callbacks in (("seen", "('my_callbacks.Watch',)"), ("alone", "()")):
         words = (f"paths.system_folder={name}", f"network.callbacks={callbacks}")
-        assert watched.call(capsys, "watched", *words, "recipe.end_stage=1").status == 0
+        watched.call(capsys, "watched", *words, "recipe.end_stage=1").ok()
         file = torch.load(watched.system(name) / "networks" / "epoch.1.pt", weights_only=True)
         states.append(file["model_state_dict"])
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
 def test_results_of_a_later_start_reach_it(watched, capsys):
-    assert watched.call(capsys, "watched", "recipe.end_stage=2").status == 0
-    assert watched.call(capsys, "watched", "recipe.start_stage=3").status == 0
+    watched.call(capsys, "watched", "recipe.end_stage=2").ok()
+    watched.call(capsys, "watched", "recipe.start_stage=3").ok()
     assert [note[0] for note in notes(watched, 3)] == ["results", "close"]
 
 
 def test_it_hears_of_a_stop_and_of_a_failure(watched):
-    stopped = watched.run("watched", "network.callbacks=('my_callbacks.Stopping',)")
-    assert stopped.status == 0, stopped.output
+    watched.run("watched", "network.callbacks=('my_callbacks.Stopping',)").ok()
     seen = notes(watched)
     assert [note[0] for note in seen] == ["start", "epoch start", "stop", "close"], seen
     failed = watched.run(
@@ -163,8 +161,7 @@ def test_it_hears_of_a_stop_and_of_a_failure(watched):
 
 @pytest.mark.slow
 def test_on_two_processes_it_sees_the_main_one(watched):
-    outcome = watched.run("watched", "network.minibatch_size=4", processes=2)
-    assert outcome.status == 0, outcome.output
+    watched.run("watched", "network.minibatch_size=4", processes=2).ok()
     steps = [note for note in notes(watched) if note[0] == "step"]
     assert len(steps) == 4 and sum(len(note[6]) for note in steps) == 13
     assert all(note[4] > 0 for note in steps)

@@ -102,13 +102,11 @@ def weights(path):
 
 @pytest.mark.slow
 def test_a_killed_training_on_two_processes_ends_as_one_never_killed(mine, corpus):
-    whole = mine.run("mine", "paths.system_folder=whole", processes=2)
-    assert whole.status == 0, whole.output
+    whole = mine.run("mine", "paths.system_folder=whole", processes=2).ok()
     assert "not trained, as the loss does not depend on them: output.weight" in whole.output
     killed = ("mine", "paths.system_folder=killed")
     assert mine.run(*killed, processes=2, TEST_KILL="1:7").status != 0
-    resumed = mine.run(*killed, processes=2)
-    assert resumed.status == 0, resumed.output
+    resumed = mine.run(*killed, processes=2).ok()
     assert "going on from resume.pt" in resumed.output
     assert_equal_runs(mine.system("whole"), mine.system("killed"))
     networks = mine.system("whole") / "networks"
@@ -135,8 +133,7 @@ def check_detector(recipe, corpus, network):
 
 def test_a_loss_knows_the_values_of_its_columns(mine, capsys, corpus):
     words = ("network.loss=my_loss.ByAttack", "network.max_epochs=1", "recipe.selected_epochs=(1,)")
-    outcome = mine.call(capsys, "mine", *words, "network.average_best_networks=0")
-    assert outcome.status == 0, outcome.output
+    mine.call(capsys, "mine", *words, "network.average_best_networks=0").ok()
     network = mine.system("system1") / "networks" / "epoch.1.pt"
     entry = torch.load(network, weights_only=True)["loss"]
     assert entry["values"] == {"attack": ["-", "A01", "A02", "A03"]}
@@ -168,8 +165,7 @@ def test_likelihood_ratios_are_differences_without_the_weighted_priors(recipe, c
     scores = {}
     for score in ("difference", "llr"):
         words = (f"paths.system_folder={score}", f"network.score={score}", *common)
-        outcome = recipe.call(capsys, "debug", *words)
-        assert outcome.status == 0, outcome.output
+        outcome = recipe.call(capsys, "debug", *words).ok()
         scores[score] = read_scores(recipe.system(score) / "scores" / "epoch.1" / "demo-eval.txt")
     # As many bona fide utterances as spoofs, of 9 times the weight.
     expected = scores["difference"].scores - np.log(9)

@@ -35,8 +35,7 @@ def own(recipe):
 
 def test_it_trains_and_its_file_is_saved_with_the_run(own, capsys):
     words = ("own", "recipe.end_stage=1", "optimizer.betas=(0.8, 0.95)")
-    outcome = own.call(capsys, *words)
-    assert outcome.status == 0, outcome.output
+    own.call(capsys, *words).ok()
     code = sorted(path.name for path in (own.system("normed") / "code").glob("*.py"))
     assert code == ["my_optimiser.py", "my_schedules.py", "run.py", "small_networks.py"]
     lines = [line for line in metrics(own.system("normed")) if line["kind"] == "step"]
@@ -65,12 +64,11 @@ def test_a_killed_run_ends_as_one_never_killed(own, capsys, optimiser, kill, pro
         return own.run(*words, processes=processes)
 
     words = ("own", f"network.optimizer={optimiser}")
-    whole = run_to_the_end(*words, "paths.system_folder=whole")
-    assert whole.status == 0, whole.output
+    run_to_the_end(*words, "paths.system_folder=whole").ok()
     killed = (*words, "paths.system_folder=killed")
     assert own.run(*killed, processes=processes, TEST_KILL=kill).status != 0
-    resumed = run_to_the_end(*killed)
-    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    resumed = run_to_the_end(*killed).ok()
+    assert "going on from" in resumed.output, resumed.output
     assert_equal_runs(own.system("whole"), own.system("killed"))
 
 

@@ -60,8 +60,7 @@ def own(recipe, capsys, *words):
 
 def test_it_decides_what_an_epoch_is(recipe, capsys):
     words = ("recipe.sampler=my_sampler.Half", "network.schedule=cosine", "network.max_epochs=2")
-    outcome = own(recipe, capsys, *words, "network.print_interval=1", "recipe.end_stage=1")
-    assert outcome.status == 0, outcome.output
+    outcome = own(recipe, capsys, *words, "network.print_interval=1", "recipe.end_stage=1").ok()
     # 26 utterances: 13 turns in minibatches of 4.
     assert "4 steps per epoch" in outcome.output
     assert f"{SETTING} = 'my_sampler.Half': 13 turns" in outcome.output
@@ -79,14 +78,14 @@ def test_it_decides_what_an_epoch_is(recipe, capsys):
 
 
 def test_groups_of_its_own_need_their_names_alone(recipe, capsys):
-    outcome = own(recipe, capsys, "recipe.sampler=my_sampler.BySpeaker", "network.max_epochs=1")
-    assert outcome.status == 0, outcome.output
+    outcome = own(
+        recipe, capsys, "recipe.sampler=my_sampler.BySpeaker", "network.max_epochs=1"
+    ).ok()
     assert "26 turns per epoch: " in outcome.output
 
 
 def test_a_dry_run_counts_its_turns(recipe, capsys):
-    outcome = own(recipe, capsys, "recipe.sampler=my_sampler.Half", "--dry-run")
-    assert outcome.status == 0, outcome.output
+    outcome = own(recipe, capsys, "recipe.sampler=my_sampler.Half", "--dry-run").ok()
     assert (
         "13 turns of the 26 training utterances (my_sampler.Half) = 4 steps per epoch, at most 3 "
         "epochs and 12 steps" in outcome.output
@@ -121,12 +120,10 @@ def test_epochs_of_different_sizes_end_the_run_with_what_was_trained(recipe, cap
 @pytest.mark.slow
 def test_a_sampler_that_changed_is_noticed(recipe, capsys):
     words = ("network.checkpoint_interval_steps=2", "recipe.end_stage=1")
-    outcome = own(recipe, capsys, "network.max_steps=3", *words)
-    assert outcome.status == 0, outcome.output
+    outcome = own(recipe, capsys, "network.max_steps=3", *words).ok()
     # In the middle of an epoch, of which 12 turns have been taken.
     words = (*words, "recipe.sampler=balanced_classes")
-    outcome = own(recipe, capsys, "network.max_epochs=1", *words)
-    assert outcome.status == 0, outcome.output
+    outcome = own(recipe, capsys, "network.max_epochs=1", *words).ok()
     notice = "the order of the training utterances differs from that of the checkpoint"
     assert notice in outcome.output
     assert (
@@ -138,5 +135,5 @@ def test_a_sampler_that_changed_is_noticed(recipe, capsys):
     # Between two epochs nothing is lost.
     outcome = own(recipe, capsys, "network.max_epochs=2", "recipe.seed=4", *words)
     assert notice in outcome.output and "another order from here on" in outcome.output
-    outcome = own(recipe, capsys, "network.max_epochs=3", "recipe.seed=4", *words)
-    assert outcome.status == 0 and notice not in outcome.output
+    outcome = own(recipe, capsys, "network.max_epochs=3", "recipe.seed=4", *words).ok()
+    assert notice not in outcome.output

@@ -59,9 +59,8 @@ def test_commands_know_the_section(wide, capsys):
         "wide.hidden = 7",
         "  width of the hidden layer (a whole number, at least 1, at most 99, unit: units)",
     ]
-    assert wide.call(capsys, "--list").status == 0
-    dry = wide.call(capsys, "wide", "--dry-run")
-    assert dry.status == 0, dry.output
+    wide.call(capsys, "--list").ok()
+    wide.call(capsys, "wide", "--dry-run").ok()
     typo = wide.call(capsys, "wide", "wide.hiden=7")
     assert typo.status == 2
     assert "there is no setting 'wide.hiden'; the nearest is 'wide.hidden'" in typo.output
@@ -70,7 +69,7 @@ def test_commands_know_the_section(wide, capsys):
 def test_it_is_recorded_compared_and_in_the_network_file(wide, capsys):
     for name, hidden in (("five", 5), ("four", 4)):
         words = (f"paths.system_folder={name}", f"wide.hidden={hidden}", "recipe.end_stage=1")
-        assert wide.call(capsys, "wide", *words).status == 0
+        wide.call(capsys, "wide", *words).ok()
     five = wide.system("five")
     assert open_run_folder(five).settings()["wide.hidden"].text == "5"
     command = [sys.executable, "-m", "asdf", "compare", str(five), str(wide.system("four"))]
@@ -81,15 +80,14 @@ def test_it_is_recorded_compared_and_in_the_network_file(wide, capsys):
     file = torch.load(network, weights_only=True)
     assert file["settings"]["wide"] == {"hidden": 5}
     # The file, not a default, says how wide it is.
-    scored = wide.call(
+    wide.call(
         capsys,
         "wide",
         "paths.system_folder=five",
         "recipe.start_stage=2",
         "recipe.end_stage=2",
         "wide.hidden=9",
-    )
-    assert scored.status == 0, scored.output
+    ).ok()
     detector = Detector(network, network_folder=wide.folder)
     assert detector.settings.wide.hidden == 5
     with pytest.raises(AsdfError, match="my_network"):

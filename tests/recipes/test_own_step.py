@@ -94,12 +94,11 @@ def own(recipe):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kill", "processes"), [("0:5", 1), ("1:5", 2)])
 def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
-    whole = own.run("own", "paths.system_folder=whole", processes=processes)
-    assert whole.status == 0, whole.output
+    own.run("own", "paths.system_folder=whole", processes=processes).ok()
     killed = ("own", "paths.system_folder=killed")
     assert own.run(*killed, processes=processes, TEST_KILL=kill).status != 0
-    resumed = own.run(*killed, processes=processes)
-    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    resumed = own.run(*killed, processes=processes).ok()
+    assert "going on from" in resumed.output, resumed.output
     assert_equal_runs(own.system("whole"), own.system("killed"))
 
 
@@ -141,11 +140,10 @@ def test_a_dry_run_refuses_what_does_not_fit(own, capsys, step, status, problem)
 
 def test_a_step_that_comes_later_begins_at_the_weights_trained_so_far(own, capsys):
     words = ("own", "recipe.end_stage=1")
-    outcome = own.call(capsys, *words, "network.training_step=plain", "network.max_epochs=1")
-    assert outcome.status == 0, outcome.output
+    outcome = own.call(capsys, *words, "network.training_step=plain", "network.max_epochs=1").ok()
     learnt = torch.load(own.system("normed") / "networks" / "epoch.1.pt", weights_only=True)
-    outcome = own.call(capsys, *words, "teacher.decay=1.0")
-    assert outcome.status == 0 and "no state of MeanTeacher" in outcome.output, outcome.output
+    outcome = own.call(capsys, *words, "teacher.decay=1.0").ok()
+    assert "no state of MeanTeacher" in outcome.output, outcome.output
     later = torch.load(own.system("normed") / "networks" / "epoch.2.pt", weights_only=True)
     teacher = later["training_step"]["state"]["teacher"]
     # It does not move, so it is what the plain steps left.
@@ -160,8 +158,7 @@ def test_a_step_that_comes_later_begins_at_the_weights_trained_so_far(own, capsy
 
 
 def test_a_dry_run_tries_what_fits(own, capsys):
-    outcome = own.call(capsys, "own", "--dry-run")
-    assert outcome.status == 0, outcome.output
+    own.call(capsys, "own", "--dry-run").ok()
     assert not own.system("normed").exists()
 
 

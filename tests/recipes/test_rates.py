@@ -66,10 +66,9 @@ def test_the_page_has_both_files():
 
 @examples
 def test_a_dry_run_then_training_scores_and_the_detector_alike(shown, capsys):
-    dry = shown.call(capsys, "shown", "--dry-run")
-    assert dry.status == 0 and not shown.system("shown").exists(), dry.output
-    outcome = shown.call(capsys, "shown")
-    assert outcome.status == 0, outcome.output
+    dry = shown.call(capsys, "shown", "--dry-run").ok()
+    assert not shown.system("shown").exists(), dry.output
+    shown.call(capsys, "shown").ok()
     rate = RATES[shown.name]
     network = shown.system("shown") / "networks" / "epoch.2.pt"
     content = torch.load(network, weights_only=True)
@@ -101,12 +100,11 @@ def test_a_killed_run_ends_as_one_never_killed(shown, kill, processes):
     file = shown.folder / f"{shown.name}.py"
     code = re.sub(r"( +)(def forward\(.*\n)", r"\1\2\1\1fail_on_request(self)\n", file.read_text())
     file.write_text(f"from small_networks import fail_on_request\n{code}")
-    whole = shown.run("shown", "paths.system_folder=whole", processes=processes)
-    assert whole.status == 0, whole.output
+    shown.run("shown", "paths.system_folder=whole", processes=processes).ok()
     killed = ("shown", "paths.system_folder=killed")
     assert shown.run(*killed, processes=processes, TEST_KILL=kill).status != 0
-    resumed = shown.run(*killed, processes=processes)
-    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    resumed = shown.run(*killed, processes=processes).ok()
+    assert "going on from" in resumed.output, resumed.output
     assert_equal_runs(shown.system("whole"), shown.system("killed"))
 
 
@@ -151,13 +149,13 @@ def test_recordings_of_another_number_of_channels_are_named(shown, capsys):
 
 @pytest.mark.parametrize("shown", ["my_singing"], indirect=True)
 def test_lengths_of_one_rate_are_not_taken_for_another_s(shown, capsys):
-    first = shown.call(capsys, "shown", "recipe.end_stage=0")
-    assert first.status == 0 and "measured demo-train" in first.output
+    first = shown.call(capsys, "shown", "recipe.end_stage=0").ok()
+    assert "measured demo-train" in first.output
     words = ("audio.sample_rate=8000", "recipe.end_stage=0", "network.train_clip_size=4000")
-    other = shown.call(capsys, "shown", *words)
-    assert other.status == 0 and "measured demo-train" in other.output
-    again = shown.call(capsys, "shown", "recipe.end_stage=0")
-    assert again.status == 0 and "measured demo-train" not in again.output
+    other = shown.call(capsys, "shown", *words).ok()
+    assert "measured demo-train" in other.output
+    again = shown.call(capsys, "shown", "recipe.end_stage=0").ok()
+    assert "measured demo-train" not in again.output
 
 
 @pytest.mark.parametrize(

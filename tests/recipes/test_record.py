@@ -19,10 +19,10 @@ def test_the_users_own_code_is_in_the_record_and_in_a_comparison(recipe, capsys)
     git(recipe.folder, "commit", "-q", "-m", "first")
     network = recipe.folder / "small_networks.py"
     words = ("debug", "network.max_epochs=1", "recipe.end_stage=1")
-    assert recipe.call(capsys, *words, "paths.system_folder=a").status == 0
+    recipe.call(capsys, *words, "paths.system_folder=a").ok()
     first = network.read_bytes()
     network.write_bytes(first + b"\n# another loss\n")
-    assert recipe.call(capsys, *words, "paths.system_folder=b").status == 0
+    recipe.call(capsys, *words, "paths.system_folder=b").ok()
     [this] = json.loads((recipe.system("a") / "environment.json").read_text())
     [other] = json.loads((recipe.system("b") / "environment.json").read_text())
     assert this["recipe_git"]["branch"] == "trunk" and this["recipe_git"]["changed"] == []
@@ -58,7 +58,6 @@ def test_a_run_that_fails_records_its_memory_too(recipe, capsys):
 
 
 def test_every_process_is_in_the_record(recipe):
-    outcome = recipe.run("debug", "recipe.end_stage=0", processes=2)
-    assert outcome.status == 0, outcome.output
+    recipe.run("debug", "recipe.end_stage=0", processes=2).ok()
     [record] = json.loads((recipe.system() / "environment.json").read_text())
     assert list(record["peak_memory_mb"]) == ["rank 0", "rank 1"]

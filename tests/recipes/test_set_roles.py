@@ -17,8 +17,7 @@ CHOSE = "the network was chosen by its result on this set: expect worse results 
 @pytest.fixture
 def judged(recipe, capsys):
     """The recipe with a run that evaluates a set of each role, and what it printed."""
-    outcome = recipe.call(capsys, *WORDS)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *WORDS).ok()
     return recipe, outcome.output
 
 
@@ -94,7 +93,7 @@ def test_a_folder_without_the_record_is_known_by_its_settings(judged, capsys):
     recipe, _ = judged
     system = recipe.system()
     (system / "sets.json").unlink()
-    assert recipe.call(capsys, *WORDS, "recipe.start_stage=3").status == 0
+    recipe.call(capsys, *WORDS, "recipe.start_stage=3").ok()
     assert roles_of(system) == [("demo-train", 26, 0), ("demo-dev", 0, 8), ("demo-eval", 0, 0)]
 
 
@@ -106,8 +105,7 @@ def test_recordings_count_not_the_names_of_sets(recipe, corpus, capsys, tmp_path
     evaluated = (own / "eval_list.txt").read_text()
     (own / "eval_list.txt").write_text("\n".join([*train[:3], dev[0], evaluated]))
     words = (*BEST, f"paths.database_folder={own}", "recipe.evaluation_sets=('demo-eval',)")
-    outcome = recipe.call(capsys, *words)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *words).ok()
     assert roles_of(recipe.system()) == [("demo-eval", 3, 1)]
     words = "3 of 12 trained on and 1 of 12 chose the network"
     assert f"whole, up to 62.5 s, {words}\n" in outcome.output
@@ -123,8 +121,7 @@ def test_the_last_epoch_was_chosen_by_nothing_and_validation_may_be_the_training
     recipe, capsys
 ):
     words = ("debug", "network.max_epochs=2", "recipe.validation_sets=('demo-train',)")
-    outcome = recipe.call(capsys, *words)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *words).ok()
     assert "demo-train is a training set: results on it are not test results" in outcome.output
     lines = [line for line in outcome.output.splitlines() if "on demo-train: EER" in line]
     assert len(lines) == 2 and all(line.endswith(", trained on") for line in lines)
@@ -132,8 +129,7 @@ def test_the_last_epoch_was_chosen_by_nothing_and_validation_may_be_the_training
 
 
 def test_a_set_that_is_scored_on_another_day_is_compared_with_what_was_trained_on(recipe, capsys):
-    assert recipe.call(capsys, "debug", "network.max_epochs=1", "recipe.end_stage=1").status == 0
+    recipe.call(capsys, "debug", "network.max_epochs=1", "recipe.end_stage=1").ok()
     words = ("debug", "recipe.start_stage=2", "recipe.evaluation_sets=('demo-train',)")
-    outcome = recipe.call(capsys, *words)
-    assert outcome.status == 0, outcome.output
+    recipe.call(capsys, *words).ok()
     assert roles_of(recipe.system()) == [("demo-train", 26, 0)]

@@ -74,8 +74,7 @@ def weights(recipe, system: str, name: str) -> dict[str, torch.Tensor]:
 
 
 def test_labelled_and_unlabelled_recordings_are_learnt_together(mine, capsys):
-    outcome = mine.call(capsys, "mixed", "recipe.end_stage=1", "network.print_interval=1")
-    assert outcome.status == 0, outcome.output
+    outcome = mine.call(capsys, "mixed", "recipe.end_stage=1", "network.print_interval=1").ok()
     assert "training on 34 utterances: 13 bona fide, 13 spoof, 8 without a label" in outcome.output
     # Without them the steps are others, and the plain loss is of the labelled ones alone.
     losses = re.findall(r"step \d+: loss ([\d.]+)", outcome.output)
@@ -83,13 +82,11 @@ def test_labelled_and_unlabelled_recordings_are_learnt_together(mine, capsys):
 
 
 def test_pretraining_needs_no_label_and_its_front_end_goes_on(mine, capsys):
-    outcome = mine.call(capsys, "pretrained")
-    assert outcome.status == 0, outcome.output
+    outcome = mine.call(capsys, "pretrained").ok()
     assert "training on 8 utterances: 0 bona fide, 0 spoof, 8 without a label" in outcome.output
     losses = [float(loss) for loss in re.findall(r"step \d+: loss ([\d.]+)", outcome.output)]
     assert len(losses) == 4 and sum(losses[2:]) < sum(losses[:2])
-    outcome = mine.call(capsys, "tuned", "network.initial_learning_rate=1e-30")
-    assert outcome.status == 0, outcome.output
+    outcome = mine.call(capsys, "tuned", "network.initial_learning_rate=1e-30").ok()
     before, after = weights(mine, "pretrained", "epoch.2.pt"), weights(mine, "tuned", "epoch.1.pt")
     names = [name for name in before if name.startswith("front_end.")]
     assert names and all(torch.equal(before[name], after[name]) for name in names)
@@ -98,12 +95,11 @@ def test_pretraining_needs_no_label_and_its_front_end_goes_on(mine, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_killed_run_ends_as_one_never_killed(mine, processes):
-    whole = mine.run("mixed", "paths.system_folder=whole", processes=processes)
-    assert whole.status == 0, whole.output
+    mine.run("mixed", "paths.system_folder=whole", processes=processes).ok()
     killed = ("mixed", "paths.system_folder=killed")
     assert mine.run(*killed, processes=processes, TEST_KILL="0:5").status != 0
-    resumed = mine.run(*killed, processes=processes)
-    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    resumed = mine.run(*killed, processes=processes).ok()
+    assert "going on from" in resumed.output, resumed.output
     assert_equal_runs(mine.system("whole"), mine.system("killed"))
 
 

@@ -48,8 +48,7 @@ def records(path) -> dict[str, float]:
 def test_every_reader_of_an_evaluation_sees_the_eer_of_its_score_file(recipe, capsys):
     recipe.add_configs(CONFIG)
     (recipe.folder / "my_callbacks.py").write_text(CALLBACK)
-    outcome = recipe.call(capsys, "judged")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, "judged").ok()
     system = recipe.system("judged")
     expected = eers_of_score_files(system)
     # 7 steps an epoch: every third step, and the ends of the epochs.
@@ -73,8 +72,7 @@ def test_an_early_stop_follows_the_eers_of_the_score_files(recipe, capsys):
     recipe.add_configs(CONFIG)
     (recipe.folder / "my_callbacks.py").write_text(CALLBACK)
     words = ("judged", "network.early_stop_evaluations=1", "recipe.end_stage=1")
-    outcome = recipe.call(capsys, *words)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *words).ok()
     values = list(eers_of_score_files(recipe.system("judged")).values())
     assert 1 < len(values) < 12
     # Each one but the last was better than the one before it.

@@ -86,8 +86,7 @@ def expected_losses(system, name, corpus) -> tuple[torch.Tensor, torch.Tensor]:
     ("processes", "ema_decay"), [(1, None), (2, None), (1, 0.5)], ids=["one", "two", "averaged"]
 )
 def test_every_record_has_the_weighted_cross_entropy(recipe, corpus, processes, ema_decay):
-    outcome = recipe.run(*OPTIONS, f"network.ema_decay={ema_decay}", processes=processes)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.run(*OPTIONS, f"network.ema_decay={ema_decay}", processes=processes).ok()
     system = recipe.system("system1")
     records = evaluations(system)
     lines = map(json.loads, (system / "metrics.jsonl").read_text().splitlines())
@@ -110,16 +109,16 @@ def test_every_record_has_the_weighted_cross_entropy(recipe, corpus, processes, 
 def test_an_evaluation_that_was_left_out_is_by_the_margin_of_the_last_step(recipe, capsys):
     words = ("debug", "network.loss=am_softmax", "network.max_epochs=2", "recipe.end_stage=1")
     options = (*words, "loss.margin_warmup_epochs=5")
-    assert recipe.call(capsys, *options).status == 0
+    recipe.call(capsys, *options).ok()
     system = recipe.system("system1")
     before = evaluations(system)
     without_evaluation(system, "epoch.2.pt")
-    outcome = recipe.call(capsys, *options)
-    assert outcome.status == 0 and "epoch.2 on demo-dev" in outcome.output, outcome.output
+    outcome = recipe.call(capsys, *options).ok()
+    assert "epoch.2 on demo-dev" in outcome.output, outcome.output
     assert evaluations(system) == before
     # Another margin is another number.
     without_evaluation(system, "epoch.2.pt")
-    assert recipe.call(capsys, *words, "loss.margin_warmup_epochs=2").status == 0
+    recipe.call(capsys, *words, "loss.margin_warmup_epochs=2").ok()
     assert (
         evaluations(system)[1]["validation_loss"]["demo-dev"]
         > before[1]["validation_loss"]["demo-dev"]
@@ -134,8 +133,7 @@ def test_an_evaluation_that_was_left_out_is_by_the_margin_of_the_last_step(recip
     ],
 )
 def test_no_number_is_recorded_where_none_is_right(mine, capsys, words, said):
-    outcome = mine.call(capsys, *OPTIONS, *words, "recipe.end_stage=1")
-    assert outcome.status == 0, outcome.output
+    outcome = mine.call(capsys, *OPTIONS, *words, "recipe.end_stage=1").ok()
     [first, second] = evaluations(mine.system("system1"))
     assert "validation_loss" not in {**first, **second}
     assert re.search(r"epoch\.2 on demo-dev: EER \d+\.\d{3} %\n", outcome.output)
@@ -144,8 +142,7 @@ def test_no_number_is_recorded_where_none_is_right(mine, capsys, words, said):
 
 
 def test_a_loss_of_columns_gets_those_of_the_validation_set(mine, capsys, corpus):
-    outcome = mine.call(capsys, *OPTIONS, "network.loss=my_losses.OfAttacks")
-    assert outcome.status == 0, outcome.output
+    mine.call(capsys, *OPTIONS, "network.loss=my_losses.OfAttacks").ok()
     system = mine.system("system1")
     losses_N, weights_N = expected_losses(system, "epoch.2", corpus)
     [protocol] = corpus.rglob("*.dev.trl.txt")
@@ -170,8 +167,7 @@ def test_a_loss_of_columns_gets_those_of_the_validation_set(mine, capsys, corpus
     ids=["two processes", "averaged", "bf16", "likelihood ratios"],
 )
 def test_the_loss_is_that_of_the_scores(recipe, bfloat16, words, processes):
-    outcome = recipe.run(*OPTIONS, *words, "recipe.end_stage=1", processes=processes)
-    assert outcome.status == 0, outcome.output
+    recipe.run(*OPTIONS, *words, "recipe.end_stage=1", processes=processes).ok()
     system = recipe.system("system1")
     for record in evaluations(system):
         name = record["network"].removesuffix(".pt")

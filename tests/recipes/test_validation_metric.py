@@ -40,8 +40,7 @@ def evaluations(system) -> list[dict]:
 
 def test_the_highest_auc_is_the_best(recipe, capsys):
     recipe.add_configs(CONFIG)
-    outcome = recipe.call(capsys, "judged", "network.validation_metric=auc")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, "judged", "network.validation_metric=auc").ok()
     system = recipe.system()
     values = values_of_scores(system, auc)
     eers = values_of_scores(system, lambda *scores: eer(*scores)[0])
@@ -77,16 +76,13 @@ def test_a_function_next_to_the_recipe_stops_early_and_goes_on(recipe, capsys):
     recipe.add_configs(CONFIG)
     (recipe.folder / "my_metrics.py").write_text(METRIC)
     words = ("judged", "network.keep_last_networks=None")
-    outcome = recipe.call(capsys, *words, "network.max_epochs=1", "recipe.end_stage=1")
-    assert outcome.status == 0, outcome.output
-    assert (
-        "auc" not in outcome.output and "validation_metric" not in evaluations(recipe.system())[0]
-    )
+    outcome = recipe.call(capsys, *words, "network.max_epochs=1", "recipe.end_stage=1").ok()
+    assert "auc" not in outcome.output
+    assert "validation_metric" not in evaluations(recipe.system())[0]
     # Three networks know their EER alone.
     own = (*words, "network.validation_metric=my_metrics.spread", "network.max_epochs=40")
     train = ("network.early_stop_evaluations=1", "recipe.end_stage=1")
-    outcome = recipe.call(capsys, *own, *train)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *own, *train).ok()
     assert "3 of the 3 networks so far were validated by eer, without" in outcome.output
     assert "1 evaluations without a better my_metrics.spread than that of" in outcome.output
     known = [r for r in evaluations(recipe.system()) if "my_metrics.spread" in r]
@@ -94,8 +90,7 @@ def test_a_function_next_to_the_recipe_stops_early_and_goes_on(recipe, capsys):
     assert len(values) >= 2 and values[:-1] == sorted(set(values[:-1]), reverse=True)
     assert values[-1] >= values[-2]
     best = known[values.index(min(values))]["network"]
-    outcome = recipe.call(capsys, *own, "recipe.start_stage=2")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *own, "recipe.start_stage=2").ok()
     [scored] = [path.parent.name for path in (recipe.system() / "scores").glob("*/demo-eval.txt")]
     assert f"{scored}.pt" == best
 

@@ -83,8 +83,7 @@ def assert_same_network(first: Path, second: Path, epoch: int) -> None:
 
 @pytest.mark.slow
 def test_it_trains_and_resumes_exactly_and_is_scored_on_real_spoofs(vocoded, capsys):
-    outcome = vocoded.call(capsys, "vocoded", "computing.network_dataloader_workers=1")
-    assert outcome.status == 0, outcome.output
+    outcome = vocoded.call(capsys, "vocoded", "computing.network_dataloader_workers=1").ok()
     assert "training on 26 utterances: 13 bona fide, 13 spoof" in outcome.output
     shares = "13 are vocoded copies (7 lpc, 6 my_vocoder.Backwards)"
     assert f"of the training utterances {shares}" in outcome.output
@@ -97,26 +96,22 @@ def test_it_trains_and_resumes_exactly_and_is_scored_on_real_spoofs(vocoded, cap
     scores = read_scores(vocoded.system("vocoded") / "scores" / "epoch.3" / "demo-dev.txt")
     assert len(scores) == 8 and "epoch.3 on demo-dev: EER" in outcome.output
     for words in (("network.max_steps=10",), ()):
-        resumed = vocoded.call(capsys, "vocoded", "paths.system_folder=resumed", *words)
-        assert resumed.status == 0, resumed.output
+        vocoded.call(capsys, "vocoded", "paths.system_folder=resumed", *words).ok()
     assert_same_network(vocoded.system("vocoded"), vocoded.system("resumed"), 3)
 
 
 @pytest.mark.slow
 def test_two_processes_train_on_the_same_copies(vocoded, capsys):
     words = ("vocoded", "network.max_epochs=1", "network.global_minibatch_size=4")
-    alone = vocoded.call(capsys, *words)
-    assert alone.status == 0, alone.output
-    both = vocoded.run(*words, "paths.system_folder=two", processes=2)
-    assert both.status == 0, both.output
+    vocoded.call(capsys, *words).ok()
+    vocoded.run(*words, "paths.system_folder=two", processes=2).ok()
     first = weights(vocoded.system("vocoded"), 1)
     # Sums over processes are rounded in another order.
     torch.testing.assert_close(weights(vocoded.system("two"), 1), first, rtol=1e-4, atol=1e-5)
 
 
 def test_a_dry_run_counts_the_copies(vocoded, capsys):
-    plan = vocoded.call(capsys, "vocoded", "--dry-run")
-    assert plan.status == 0, plan.output
+    plan = vocoded.call(capsys, "vocoded", "--dry-run").ok()
     assert (
         "26 training utterances, of which 13 are vocoded copies (7 lpc, 6 my_vocoder.Backwards), = "
         "7 steps per epoch"
@@ -128,8 +123,7 @@ def test_copies_are_trained_on_next_to_spoofs_and_balanced_by_attack(vocoded, ca
     sampler = "recipe.sampler='balanced_attacks'"
     outcome = vocoded.call(
         capsys, "vocoded", "network.max_epochs=1", "vocoding.copies=0.5", sampler, *words
-    )
-    assert outcome.status == 0, outcome.output
+    ).ok()
     assert "training on 32 utterances: 13 bona fide, 19 spoof" in outcome.output
     # Half of the 32 turns for bona fide speech; 3 or 4 for each of A01 to A03, and the vocoders.
     assert "3 of the 3 of vocoded-lpc (demo-train)" in outcome.output

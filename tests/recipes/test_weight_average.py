@@ -25,13 +25,12 @@ def test_a_killed_run_ends_as_one_never_killed(recipe, capsys, processes, kill):
             return recipe.call(capsys, *words)
         return recipe.run(*words, processes=processes)
 
-    whole = run_to_the_end("averaged", "paths.system_folder=whole")
-    assert whole.status == 0, whole.output
+    run_to_the_end("averaged", "paths.system_folder=whole").ok()
     assert recipe.run(
         "averaged", "paths.system_folder=killed", processes=processes, TEST_KILL=kill
     ).status
-    resumed = run_to_the_end("averaged", "paths.system_folder=killed")
-    assert resumed.status == 0 and "going on from" in resumed.output, resumed.output
+    resumed = run_to_the_end("averaged", "paths.system_folder=killed").ok()
+    assert "going on from" in resumed.output, resumed.output
     assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
     if processes == 1:
         check_what_is_scored(recipe, capsys)
@@ -44,7 +43,7 @@ def check_what_is_scored(recipe, capsys):
     expected = scores.read_bytes()
     scores.unlink()
     words = ("averaged", "paths.system_folder=whole", "recipe.start_stage=2")
-    assert recipe.call(capsys, *words).status == 0
+    recipe.call(capsys, *words).ok()
     assert scores.read_bytes() == expected
     networks = [
         torch.load(system / "networks" / f"{name}.pt", weights_only=True)

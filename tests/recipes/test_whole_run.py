@@ -22,8 +22,7 @@ def described(corpus, name):
 
 
 def test_all_stages_write_what_they_say(recipe, corpus, capsys):
-    outcome = recipe.call(capsys, "debug")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, "debug").ok()
     system = recipe.system()
     assert sorted(path.name for path in (system / "networks").glob("*.pt")) == [
         "epoch.1.pt",
@@ -61,13 +60,12 @@ def test_all_stages_write_what_they_say(recipe, corpus, capsys):
 
 
 def test_stage_3_says_which_scores_are_of_a_replaced_network(recipe, capsys):
-    assert recipe.call(capsys, "debug", "network.max_epochs=2").status == 0
+    recipe.call(capsys, "debug", "network.max_epochs=2").ok()
     again = ("debug", "network.max_epochs=2", "recipe.start_stage=3")
     assert "replaced" not in recipe.call(capsys, *again).output
     networks = recipe.system() / "networks"
     (networks / "epoch.2.pt").write_bytes((networks / "epoch.1.pt").read_bytes())
-    outcome = recipe.call(capsys, *again)
-    assert outcome.status == 0
+    outcome = recipe.call(capsys, *again).ok()
     scores = recipe.system() / "scores" / "epoch.2" / "demo-eval.txt"
     assert f"warning: the scores in {scores} are not of the present epoch.2.pt" in outcome.output
     assert outcome.output.count("which was replaced after them") == 2
@@ -112,8 +110,7 @@ def test_stage_3_says_whether_a_set_changed(recipe, corpus, tmp_path, capsys, ch
     again = (*words, "recipe.start_stage=3")
     assert "changed after" not in recipe.call(capsys, *again).output
     change(own)
-    outcome = recipe.call(capsys, *again)
-    assert outcome.status == 0
+    outcome = recipe.call(capsys, *again).ok()
     scores = recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
     said = f"warning: the {changed} of demo-eval changed after it was scored into {scores}"
     assert (said in outcome.output) == bool(changed)
@@ -123,7 +120,7 @@ def test_stage_3_says_whether_a_set_changed(recipe, corpus, tmp_path, capsys, ch
 @pytest.mark.slow
 def test_what_the_main_rank_compares_in_a_report_keeps_no_rank_waiting(recipe):
     words = ("debug", "network.max_epochs=1")
-    assert recipe.run(*words, processes=2).status == 0
+    recipe.run(*words, processes=2).ok()
     file = recipe.folder / "run.py"
     # A report before the scores are made anew, in a recipe of one's own.
     of_scores = "            run.stage(2, score)\n"
@@ -135,16 +132,14 @@ def test_what_the_main_rank_compares_in_a_report_keeps_no_rank_waiting(recipe):
     text = file.read_text()
     assert of_scores in text and report in text
     file.write_text(text.replace(report, "").replace(of_scores, report + removed + of_scores))
-    outcome = recipe.run(*words, processes=2)
-    assert outcome.status == 0, outcome.output
+    recipe.run(*words, processes=2).ok()
     assert len(read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")) == 8
 
 
 @pytest.mark.usefixtures("bfloat16")
 def test_the_precision_of_scores_is_next_to_each_eer(recipe, capsys):
     quick = "computing.scoring_precision=bf16"
-    outcome = recipe.call(capsys, "debug", quick, "network.max_epochs=1", "recipe.end_stage=2")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, "debug", quick, "network.max_epochs=1", "recipe.end_stage=2").ok()
     assert re.search(r"\nscoring in bf16(: this CPU .* emulated.*)?\n", outcome.output)
     # One validation, and two evaluation sets.
     said = re.findall(r"epoch\.1 on demo-\w+: EER \d+\.\d{3} %(.*), in bf16\n", outcome.output)
@@ -154,8 +149,9 @@ def test_the_precision_of_scores_is_next_to_each_eer(recipe, capsys):
     assert evaluation["scoring_precision"] == "bf16"
     outcome = recipe.call(capsys, "debug", "network.max_epochs=2", "recipe.end_stage=1")
     assert "'bf16' so far, from here on 'fp32'" in outcome.output
-    outcome = recipe.call(capsys, "debug", "recipe.start_stage=3", "recipe.selected_epochs=(1,)")
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(
+        capsys, "debug", "recipe.start_stage=3", "recipe.selected_epochs=(1,)"
+    ).ok()
     assert outcome.output.count("whole, up to 62.5 s, in bf16\n") == 2
     results = json.loads((system / "results" / "results.json").read_text())
     assert [row["scoring_precision"] for row in results] == ["bf16", "bf16"]
@@ -230,7 +226,7 @@ def test_recorded_losses(recipe, capsys, options, recorded):
     losses differ by 3e-7 at most.
     """
     words = ("network.max_epochs=2", "network.print_interval=1", "recipe.end_stage=1", *options)
-    assert recipe.call(capsys, "debug", *words).status == 0
+    recipe.call(capsys, "debug", *words).ok()
     lines = (recipe.system() / "metrics.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     losses = [row["loss"] for row in rows if row["kind"] == "step"]
@@ -252,8 +248,7 @@ def test_settings_of_the_run_load_again(recipe, capsys):
 
 
 def test_two_configs_one_after_another(recipe, capsys):
-    outcome = recipe.call(capsys, "debug", "normed", "network.max_epochs=1")
-    assert outcome.status == 0, outcome.output
+    recipe.call(capsys, "debug", "normed", "network.max_epochs=1").ok()
     assert (recipe.system() / "results" / "results.txt").exists()
     assert (recipe.system("normed") / "results" / "results.txt").exists()
     # After each config the settings are what init_config.py made them.
@@ -262,6 +257,5 @@ def test_two_configs_one_after_another(recipe, capsys):
 
 def test_any_working_directory(recipe, tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    outcome = recipe.run("debug", "network.max_epochs=1", "recipe.end_stage=1")
-    assert outcome.status == 0, outcome.output
+    recipe.run("debug", "network.max_epochs=1", "recipe.end_stage=1").ok()
     assert (recipe.system() / "networks" / "epoch.1.pt").exists()

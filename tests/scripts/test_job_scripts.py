@@ -323,10 +323,8 @@ def test_two_nodes_stopped_by_the_time_limit_end_as_never_stopped(lab, recipe, c
         "puhti_two_nodes.sh", limit[:1], *words, "paths.system_folder=whole", **variables
     )
     assert whole.wait().state == "COMPLETED", whole.output
-    assert (
-        "rank 3 of 4: host n2, local rank 1" in whole.output
-        and "rank 1 of 4: host n1" in whole.output
-    )
+    assert "rank 3 of 4: host n2, local rank 1" in whole.output
+    assert "rank 1 of 4: host n1" in whole.output
     assert stopped.wait(restarts=1).state == "COMPLETED", stopped.output
     assert "asked to stop" in stopped.output and "going on from resume.pt" in stopped.output
     ends = [

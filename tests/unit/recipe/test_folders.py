@@ -12,10 +12,8 @@ from asdf.settings.sections import Paths
 def test_folders_are_relative_to_the_recipe_and_each_other(tmp_path):
     folders = folders_of(Paths("../out", "/data", "a/b", "sad"), tmp_path / "recipe")
     assert folders.output == tmp_path / "out" and folders.database == Path("/data")
-    assert (
-        folders.networks == tmp_path / "out" / "a" / "b" / "networks"
-        and folders.sad == tmp_path / "out" / "sad"
-    )
+    assert folders.networks == tmp_path / "out" / "a" / "b" / "networks"
+    assert folders.sad == tmp_path / "out" / "sad"
 
 
 def test_weights_are_relative_to_the_recipe_too(tmp_path):

@@ -134,9 +134,8 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
     write_text(pipe, "through\n")
     assert reader.communicate(timeout=PATIENCE_S)[0] == "through\n"
-    assert stat.S_ISFIFO(pipe.stat().st_mode) and [entry.name for entry in tmp_path.iterdir()] == [
-        "pipe"
-    ]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_a_folder_is_no_path_for_a_file(tmp_path):

@@ -44,11 +44,9 @@ def test_a_log_that_cannot_be_written_is_said_once_without_a_traceback(capsys):
         LOG.info("two")
     captured = capsys.readouterr()
     assert captured.out == "one\ntwo\n"
-    assert (
-        captured.err.count("\n") == 1
-        and "cannot write /dev/full" in captured.err
-        and "No space left" in captured.err
-    )
+    assert captured.err.count("\n") == 1
+    assert "cannot write /dev/full" in captured.err
+    assert "No space left" in captured.err
 
 
 def test_the_log_holds_no_control_character_of_a_file_name_and_no_endless_message(tmp_path, capsys):
