@@ -80,40 +80,33 @@ class DescribedNetwork:
     ignored: Collection[str] = ()
     own_names: Mapping[str, str] = field(default_factory=dict)
 
-    def build(self) -> nn.Module:
+    def build(self, weights: str | None = None, build: Build = build_network) -> nn.Module:
         """Build the network for the layers of the file, without loading them.
+
+        Args:
+            weights: Pretrained weights, as `front_end.weights` names them, on which a network of a
+                file with only trained weights is built.
+            build: Function that builds a network with such weights.
 
         Raises:
             UsageError: `folder` does not exist.
             AsdfError: the class is neither ours nor in `folder`, the file lacks layers of the
-                network, or the network cannot be built.
+                network, the network cannot be built, or the weights cannot be read.
         """
-        settings = self._with_weights(None)
-        if self._is_ours():
-            layers = self._outline(len(self.state)).state_dict()
-            self._check({name: layer.shape for name, layer in layers.items()}, self.advice)
-        # Reading a file must not advance the caller's random state.
-        with torch.random.fork_rng(devices=[]):
-            return build_network(settings, self.folder)
-
-    def build_on_base(self, weights: str, build: Build) -> nn.Module:
-        """Build the network of a file with only trained weights, on pretrained weights.
-
-        Args:
-            weights: Pretrained weights, as `front_end.weights` names them.
-
-        Raises:
-            UsageError, AsdfError: as in `build`, or the weights cannot be read.
-        """
+        on_base = weights is not None
         if self._is_ours():
             # The base has the layers that the file lacks; no encoder has as many as the limit.
-            network = self._outline(max(len(self.state), _MAX_LAYERS))
-            resting = set(resting_layers(network, self.settings.front_end.frozen))
+            limit = max(len(self.state), _MAX_LAYERS) if on_base else len(self.state)
+            network = self._outline(limit)
+            resting = set()
+            if on_base:
+                resting.update(resting_layers(network, self.settings.front_end.frozen))
             shapes = {}
             for name, tensor in network.state_dict().items():
                 if name not in resting or name in self.state:
                     shapes[name] = tensor.shape
-            self._check(shapes, OTHER_ARCHITECTURE)
+            self._check(shapes, OTHER_ARCHITECTURE if on_base else self.advice)
+        # Reading a file must not advance the caller's random state.
         with torch.random.fork_rng(devices=[]):
             return build(self._with_weights(weights), self.folder)
 
@@ -201,12 +194,11 @@ def is_ours(class_path: str, where: str) -> bool:
 
 def check_folder(class_path: str, folder: Path | None, source: str) -> None:
     """Accept a class whose module lies in `folder`, since files may not name other code."""
-    if folder is not None:
-        module = class_path.partition(".")[0]
-        as_file = folder / f"{module}.py"
-        as_package = folder / module / "__init__.py"
-        if as_file.is_file() or as_package.is_file():
-            return
+    module = class_path.partition(".")[0]
+    if folder and any(
+        (folder / name).is_file() for name in (f"{module}.py", f"{module}/__init__.py")
+    ):
+        return
     elsewhere = f" and has no module in {folder}" if folder else ""
     raise AsdfError(
         f"the network {source} is of the class {class_path}, which is not part of "
@@ -274,10 +266,8 @@ class PartKind(Generic[Part]):
                 with without_numbers():
                     layers = make(kind).state_dict()
                 shapes = {f"{self.prefix}{name}": layer.shape for name, layer in layers.items()}
-                held = {}
-                for name, layer in described.state.items():
-                    if name.startswith(self.prefix):
-                        held[name] = layer
+                rest = self.without(described.state)
+                held = {name: one for name, one in described.state.items() if name not in rest}
                 check_layers(shapes, held, class_path, source, self.advice)
             with torch.random.fork_rng(devices=[]):
                 return make(kind)

@@ -49,32 +49,21 @@ ORIGINAL_NUMBERS = ("training_loss", "consecutive_lr_updates")
 """Two numbers that the original ASDF expects, and once saved among the weights."""
 
 # The keys of a file by attribute of `NetworkFile`, in the order in which they are written.
-_KEYS = {
-    "format": "format",
-    "version": "version",
-    "network_class": "network_class",
-    "loss": "loss",
-    "sources": "sources",
-    "heads": "heads",
-    "settings": "settings",
-    "base": "base",
-    "pretrained": "pretrained",
-    "merged": "merged",
+_OTHER_KEYS = {
     "state": OUR_KEY,
     "optimiser_state": "optimizer_state_dict",
     "scaler_state": "scaler_state_dict",
     "unaveraged_state": "unaveraged_state_dict",
     "step_state": "training_step",
-    "progress": "progress",
-    "calibration": "calibration",
-    "evaluation": "evaluation",
-    "averaged": "averaged",
 }
-# Entries that a description leaves out: the weights, and states for resuming the training.
-_LEFT_OUT = (
-    *("base", OUR_KEY, "optimizer_state_dict", "scaler_state_dict", "unaveraged_state_dict"),
-    *("training_step", "progress"),
+_ATTRIBUTES = (
+    *("format", "version", "network_class", "loss", "sources", "heads", "settings", "base"),
+    *("pretrained", "merged", "state", "optimiser_state", "scaler_state", "unaveraged_state"),
+    *("step_state", "progress", "calibration", "evaluation", "averaged"),
 )
+_KEYS = {attribute: _OTHER_KEYS.get(attribute, attribute) for attribute in _ATTRIBUTES}
+# Entries that a description leaves out: the weights, and states for resuming the training.
+_LEFT_OUT = ("base", "progress", *_OTHER_KEYS.values())
 _DESCRIPTION = tuple(key for key in _KEYS.values() if key not in _LEFT_OUT)
 
 
@@ -146,14 +135,12 @@ class NetworkFile:
         Raises:
             AsdfError: a front end's pretrained weights have not been loaded.
         """
-        for module in network.modules():
+        front_ends = [module for module in network.modules() if isinstance(module, FrontEnd)]
+        for front_end in front_ends:
             # Such a file would claim pretrained weights but hold random ones.
-            if isinstance(module, FrontEnd):
-                module.check_loaded()
-        pretrained = {
-            module.pretrained for module in network.modules() if isinstance(module, FrontEnd)
-        }
-        front_end = self_contained(settings.front_end, network)
+            front_end.check_loaded()
+        pretrained = {front_end.pretrained for front_end in front_ends}
+        contained = self_contained(settings.front_end, network)
         # The file has all weights, and the initial network is a path on some machine.
         trained = replace(settings.network, initial_network=None)
         state = network.state_dict()
@@ -171,7 +158,7 @@ class NetworkFile:
             loss=describe_loss(network),
             sources=heads.pop("sources", None),
             heads=heads or None,
-            settings=replace(settings, front_end=front_end, network=trained).plain(),
+            settings=replace(settings, front_end=contained, network=trained).plain(),
             # With several front ends of different origin, no repository is named.
             pretrained=pretrained.pop() if len(pretrained) == 1 else None,
             **entries,
@@ -254,18 +241,14 @@ class NetworkFile:
 
         Everything learned or measured with the weights of this file is left out.
         """
-        return NetworkFile(
+        return replace(
+            self.without_training(),
             state=state,
-            format=self.format,
-            version=self.version,
-            network_class=self.network_class,
-            loss=self.loss,
-            sources=self.sources,
-            heads=self.heads,
-            settings=self.settings,
-            base=self.base,
-            pretrained=self.pretrained,
             averaged=averaged,
+            merged=None,
+            calibration=None,
+            evaluation=None,
+            others={},
         )
 
     def without_training(self) -> NetworkFile:

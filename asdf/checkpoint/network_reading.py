@@ -229,7 +229,7 @@ def rebuild_network(
         network = bare.build()
     else:
         # Only the layers of the base are loaded so far.
-        network = bare.build_on_base(find_base(file.base, file.path, base), build)
+        network = bare.build(find_base(file.base, file.path, base), build)
     _fill(network, file, described)
     merged = merge_updates(network)
     if merged or file.base is not None:

@@ -304,38 +304,6 @@ def read_weights_file(
     if other:
         raise AsdfError(f"{refusal}: it is {other}.")
     try:
-        content = load_plain(path, mapped)
-    except pickle.UnpicklingError as error:
-        raise AsdfError(
-            f"{refusal}. It is refused, and nothing in it was run: {error}. Such a file holds "
-            "tensors and plain values only; this one is damaged, made for another program, or "
-            "malicious. If you trust it, ask its authors for its state dict alone, saved by "
-            "torch.save(model.state_dict(), PATH)."
-        ) from None
-    except ValueError as error:
-        raise AsdfError(
-            f"{refusal}: {error}. It is damaged or not a network of ASDF, and nothing in it was "
-            "run. Compare its size with the original's, and copy or download it again."
-        ) from None
-    # A saved module was refused above; this is a single tensor or a list.
-    if not isinstance(content, dict):
-        raise AsdfError(
-            f"{refusal}: it holds a {type(content).__name__}, but weights must be in a dictionary."
-        )
-    return content
-
-
-def load_plain(path: Path, mapped: bool = False) -> Any:
-    """Return the content of a file of `torch.save`, on the CPU.
-
-    Args:
-        mapped: Whether values are read from the file when they are used, if its format allows it.
-
-    Raises:
-        UnpicklingError: the file requests something that is neither a tensor nor a plain value.
-        ValueError: the file is damaged, of another kind, or its plain values are out of bounds.
-    """
-    try:
         zipped = zipfile.is_zipfile(path)
         if zipped:
             # torch does not compare records with their checksums, which takes little time.
@@ -352,16 +320,29 @@ def load_plain(path: Path, mapped: bool = False) -> Any:
             content = torch.load(
                 path, map_location="cpu", weights_only=True, mmap=mapped and zipped
             )
+        check_plain(content, path.stat().st_size)
     except pickle.UnpicklingError as error:
-        raise pickle.UnpicklingError(_reason_of(error)) from None
+        raise AsdfError(
+            f"{refusal}. It is refused, and nothing in it was run: {_reason_of(error)}. Such a "
+            "file holds tensors and plain values only; this one is damaged, made for another "
+            "program, or malicious. If you trust it, ask its authors for its state dict alone, "
+            "saved by torch.save(model.state_dict(), PATH)."
+        ) from None
     except Exception as error:  # a damaged file can fail anywhere in the unpickler
-        raise ValueError(_reason_of(error)) from None
-    check_plain(content, path.stat().st_size)
+        raise AsdfError(
+            f"{refusal}: {_reason_of(error)}. It is damaged or not a network of ASDF, and nothing "
+            "in it was run. Compare its size with the original's, and copy or download it again."
+        ) from None
     if not zipped:
         LOG.warning(
             "%s is in the format that torch.save had before version 1.6, which has no checksums: "
             "a changed number in it would not be noticed. Compare its SHA-256 with its source's.",
             path,
+        )
+    # A saved module was refused above; this is a single tensor or a list.
+    if not isinstance(content, dict):
+        raise AsdfError(
+            f"{refusal}: it holds a {type(content).__name__}, but weights must be in a dictionary."
         )
     return content
 

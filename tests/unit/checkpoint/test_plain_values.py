@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from asdf.checkpoint.weights_file import check_plain, load_plain
+from asdf.checkpoint.weights_file import check_plain, read_weights_file
 
 
 def test_a_checkpoint_of_many_evaluations_can_be_read_again(tmp_path):
@@ -17,7 +17,7 @@ def test_a_checkpoint_of_many_evaluations_can_be_read_again(tmp_path):
         for step in range(20_000)
     ]
     torch.save({"progress": {"evaluations": evaluations}}, tmp_path / "net.pt")
-    assert load_plain(tmp_path / "net.pt") == {"progress": {"evaluations": evaluations}}
+    assert read_weights_file(tmp_path / "net.pt") == {"progress": {"evaluations": evaluations}}
 
 
 def test_lists_that_hold_each_other_are_counted_as_often_as_they_appear():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from asdf.checkpoint.weights_file import load_plain, read_weights_file
+from asdf.checkpoint.weights_file import read_weights_file
 from asdf.errors import AsdfError
 
 
@@ -125,7 +125,7 @@ def test_a_file_is_mapped_into_memory_on_request_alone(tmp_path):
     def is_mapped() -> bool:
         return str(path) in Path("/proc/self/maps").read_text(encoding="utf-8")
 
-    content = load_plain(path)
+    content = read_weights_file(path, mapped=False)
     assert content["weight"].tolist() == [0, 1, 2, 3] and not is_mapped()
-    mapped = load_plain(path, mapped=True)
+    mapped = read_weights_file(path)
     assert mapped["weight"].tolist() == [0, 1, 2, 3] and is_mapped()
