@@ -201,40 +201,21 @@ _NAMES_SHOWN = 6
 _LAYERS_SHOWN = 4
 
 
-@dataclass(frozen=True)
-class LayerDifferences:
-    """Names of the layers in which a file differs from a network."""
-
-    missing: list[str]
-    misshapen: list[str]
-    unknown: list[str]
-
-    def describe(self) -> str:
-        """Return the number and first names of each kind; '' if the file fits."""
-        faults = {
-            "missing from the file": self.missing,
-            "of another shape": self.misshapen,
-            "unknown to the network": self.unknown,
-        }
-        texts = []
-        for fault, names in faults.items():
-            if names:
-                texts.append(f"{len(names)} {fault}: {first_names(names)}")
-        return "; ".join(texts)
-
-
 def compare_layers(
     shapes: Mapping[str, torch.Size],
     state: Mapping[str, Any],
     ignored: Collection[str] = (),
     own_names: Mapping[str, str] | None = None,
-) -> LayerDifferences:
+) -> str:
     """Compare the layers of a file with the `shapes` of a network's layers.
 
     Args:
         state: Layers of the file; one that is not a tensor counts as having another shape.
         ignored: Names that the file may have and the network need not have.
         own_names: Names in the file itself for its layers, by the network's names.
+
+    Returns:
+        Number and first names of the layers that differ, by kind; '' if the file fits.
     """
     own = own_names or {}
     misshapen = []
@@ -242,15 +223,19 @@ def compare_layers(
         value = state.get(name)
         if name not in state or (isinstance(value, Tensor) and value.shape == shape):
             continue
-        held = f"a {type(value).__name__}"
-        if isinstance(value, Tensor):
-            held = _describe(value.shape)
-        in_file = own.get(name, name)
-        misshapen.append(f"{in_file} ({held} in the file, {_describe(shape)} in the network)")
+        held = _describe(value.shape) if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        needed = _describe(shape)
+        misshapen.append(f"{own.get(name, name)} ({held} in the file, {needed} in the network)")
     missing = [own.get(name, name) for name in shapes if name not in state]
     extra = [name for name in state if name not in shapes and name not in ignored]
-    unknown = [own.get(name, name) for name in extra]
-    return LayerDifferences(missing, misshapen, unknown)
+    faults = {
+        "missing from the file": missing,
+        "of another shape": misshapen,
+        "unknown to the network": [own.get(name, name) for name in extra],
+    }
+    return "; ".join(
+        f"{len(names)} {fault}: {first_names(names)}" for fault, names in faults.items() if names
+    )
 
 
 def check_layers(
@@ -273,7 +258,7 @@ def check_layers(
     Raises:
         AsdfError: layers are missing, unknown or of another shape; the message names them.
     """
-    differences = compare_layers(shapes, state, ignored, own_names).describe()
+    differences = compare_layers(shapes, state, ignored, own_names)
     if differences:
         raise AsdfError(
             f"weights {source} do not fit {network}; nothing was loaded. Layers {differences}. "

@@ -131,5 +131,5 @@ def _find_fault(name: str, path: Path) -> str:
     # The names of layers do not suffice: another bundle's layers have the same names.
     shapes = bundle_architecture(name).shapes()
     # Additional layers, such as those of a fine-tuned head, do no harm.
-    differences = compare_layers(shapes, layers, ignored=layers).describe()
+    differences = compare_layers(shapes, layers, ignored=layers)
     return f"its layers are not the bundle's: {differences}" if differences else ""

@@ -54,21 +54,18 @@ _prctl: Callable[..., int] | None = (
 
 
 class Progress:
-    """Reads the newest epoch, and the newest results on the first validation set, from a
-    metrics.jsonl.
-    """
+    """The newest epoch, and the newest results on the first validation set, in a metrics.jsonl."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._epoch = ""
         self._eer = ""
-        self._inode = 0
-        self._position = 0
 
     def read(self) -> str:
-        """Read new lines; return the progress of the run, such as 'epoch 3.4, EER 2.113 %'."""
-        for line in self._read_new_lines():
-            # A malformed line changes nothing further.
+        """Return the progress of the run, such as 'epoch 3.4, EER 2.113 %'."""
+        # The results stay known when their line is no longer near the end.
+        for line in log_lines(self._path, 0):
+            # A malformed line changes nothing further; the last one may be incomplete.
             with contextlib.suppress(
                 ValueError, KeyError, TypeError, AttributeError, StopIteration
             ):
@@ -83,29 +80,12 @@ class Progress:
                     self._eer = text + in_precision(record.get("scoring_precision"))
         return ", ".join(filter(None, [self._epoch, self._eer]))
 
-    def _read_new_lines(self) -> list[bytes]:
-        try:
-            with self._path.open("rb") as file:
-                status = self._path.stat()
-                # A resumed run replaces the file by a shorter one.
-                if status.st_ino != self._inode or status.st_size < self._position:
-                    self._inode = status.st_ino
-                    self._position = 0
-                file.seek(self._position)
-                new = file.read()
-        except OSError:
-            return []
-        # The last line may be incomplete: it is read again when it is complete.
-        end = new.rfind(b"\n") + 1
-        self._position += end
-        return new[:end].splitlines()
-
 
 def log_lines(path: Path, start: int) -> list[str]:
     """Return the last non-empty lines of a log, starting at byte `start` at the earliest."""
     try:
         with path.open("rb") as file:
-            # A log may have gigabytes; the reason of a failure is near its end.
+            # A log may have gigabytes; what is asked for is near its end.
             file.seek(max(start, path.stat().st_size - _TAIL_BYTES))
             text = file.read().decode("utf-8", "replace")
     except OSError:

@@ -290,11 +290,9 @@ class PartArray:
     def missing(self) -> list[int]:
         """Return the numbers of the parts that are not done."""
         digest = self.digest()
-        missing = []
-        for number in range(1, self.count + 1):
-            if self._read_mark(f"part-{number}-of-{self.count}.done") != digest:
-                missing.append(number)
-        return missing
+        numbers = range(1, self.count + 1)
+        marks = {number: f"part-{number}-of-{self.count}.done" for number in numbers}
+        return [number for number, mark in marks.items() if self._read_mark(mark) != digest]
 
     def _read_mark(self, name: str) -> str:
         try:

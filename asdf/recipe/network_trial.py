@@ -87,8 +87,8 @@ def describe_network(
     # Its weights are random in what follows.
     front_end = replace(settings.front_end, architecture=architecture, weights=None)
     tried = replace(settings, front_end=front_end)
-    lines = _describe_size(network, settings, folders)
     parameters = sum(parameter.numel() for parameter in network.parameters())
+    lines = _describe_size(network, parameters, settings, folders)
     del network
     if _names_own_code(settings) and parameters <= _MAX_PARAMETERS:
         _try_network(tried, folders)
@@ -116,14 +116,13 @@ def _build(settings: Sections, folders: Folders) -> tuple[nn.Module, str]:
             return build_network(bare, folders.recipe), architecture
 
 
-def _describe_size(network: nn.Module, settings: Sections, folders: Folders) -> list[str]:
+def _describe_size(
+    network: nn.Module, total: int, settings: Sections, folders: Folders
+) -> list[str]:
     """Describe the parameters, and the bytes that a process holds for them between two passes."""
-    total = trained = size = 0
-    for parameter in network.parameters():
-        total += parameter.numel()
-        size += parameter.nbytes
-        if parameter.requires_grad:
-            trained += parameter.numel()
+    size = sum(parameter.nbytes for parameter in network.parameters())
+    learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    trained = sum(parameter.numel() for parameter in learning)
     # Gradients and moments are float32, as are trained parameters.
     moments = 4 * trained * _moments_per_parameter(settings, folders)
     text = f"moments of {settings.network.optimizer}"

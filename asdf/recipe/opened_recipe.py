@@ -28,7 +28,7 @@ from asdf.recipe.command_line import answer_with, parse_command_line
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.dry_run import dry_run
 from asdf.recipe.ending import exit_status, skip_shutdown
-from asdf.recipe.problems import Stage, find_problems, raise_problems, read_stages
+from asdf.recipe.problems import find_problems, raise_problems, read_stages
 from asdf.recipe.run import Run
 from asdf.recipe.run_folders import Folders, folders_of
 from asdf.recipe.starts import end_recorded, end_reported, start_run
@@ -137,14 +137,12 @@ class Recipe:
 
     Attributes:
         folder: Folder of run.py.
-        stages: Stages in run.py; None if they are not written out.
         configs: Configs in their order, read once and free of errors.
         next_config: Config to try after a demo.
     """
 
     folder: Path
     corpora: Mapping[str, Corpus]
-    stages: Mapping[int, Stage] | None
     configs: Configs
     next_config: str
     _ending: ExitStack
@@ -254,10 +252,9 @@ def open_recipe(
             raise SystemExit(0)
 
         stages = read_stages(Path(file))
-        recipe = Recipe(folder, corpora, stages, configs, next_config, ending)
-        problems = find_problems(configs, folder, corpora, recipe.stages, launch)
+        problems = find_problems(configs, folder, corpora, stages, launch)
         if command.dry_run:
-            problems += dry_run(configs, folder, corpora, recipe.stages, launch)
+            problems += dry_run(configs, folder, corpora, stages, launch)
         # After the plans are printed, so that a dry run shows everything it found.
         raise_problems(problems, command.configs)
         if command.dry_run:
@@ -278,4 +275,4 @@ def open_recipe(
         import_torch()
         if launch.size > 1:
             skip_shutdown(statuses)
-        yield recipe
+        yield Recipe(folder, corpora, configs, next_config, ending)

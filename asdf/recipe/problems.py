@@ -157,7 +157,7 @@ def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterat
     """Yield descriptions of the framework functions that the stage calls."""
     recipe = settings.recipe
     if stage.calls & MEASURES:
-        names = [*recipe.training_sets, *settings.recipe.validated_sets, *recipe.evaluation_sets]
+        names = [*recipe.training_sets, *recipe.validated_sets, *recipe.evaluation_sets]
         yield f"of {', '.join(dict.fromkeys(names))}"
         yield f"writes {folders.sad}"
     if stage.calls & TRAINS:
@@ -242,13 +242,13 @@ def find_problems(
         # The processes are started once for all configs.
         process_counts.add(settings.computing.processes)
         # All configs are checked now, because an error hours later would be too late.
-        errors = settings_failures(settings, folder, corpora, stages)
+        checks = settings_checks(settings, folder, corpora, stages)
         if config.values["front_end.weights"] is None:
-            errors += failures([partial(check_weights_are_named, settings, folder)])
-        errors += failures([partial(check_workspace, settings.computing.deterministic)])
+            checks.append(partial(check_weights_are_named, settings, folder))
+        checks.append(partial(check_workspace, settings.computing.deterministic))
         if trains(settings):
-            errors += failures([partial(check_one_process, settings.computing, launch.size)])
-        problems += [Problem(config.name, error) for error in errors]
+            checks.append(partial(check_one_process, settings.computing, launch.size))
+        problems += [Problem(config.name, error) for error in failures(checks)]
     if len(process_counts) > 1:
         error = UsageError(
             "configs of one command need the same computing.processes: run them in separate "
@@ -258,29 +258,26 @@ def find_problems(
     return problems
 
 
-def settings_failures(
+def settings_checks(
     settings: Sections,
     folder: Path,
     corpora: Mapping[str, Corpus],
     stages: Mapping[int, Stage] | None,
-) -> list[AsdfError]:
-    """Return the errors in the settings of a run, without reading the disk.
+) -> list[Check]:
+    """Return the checks of the settings of a run that do not read the disk.
 
     Args:
         folder: Folder of the recipe.
     """
     recipe = settings.recipe
     names = list(recipe.training_sets)
-    for scored in (*settings.recipe.validated_sets, *recipe.evaluation_sets):
+    for scored in (*recipe.validated_sets, *recipe.evaluation_sets):
         names += set_parts(scored, corpora)
     checks: list[Check] = [partial(folders_of, settings.paths, folder)]
     checks += [partial(find_corpus, name, corpora) for name in dict.fromkeys(names)]
     if stages is not None:
-        checks.append(partial(check_stages, recipe, stages))
-        checks.append(partial(check_work, settings, stages))
-    checks.append(partial(check_choices, settings))
-    checks.append(partial(left_out_of, settings.recipe))
-    return failures(checks)
+        checks += [partial(check_stages, recipe, stages), partial(check_work, settings, stages)]
+    return [*checks, partial(check_choices, settings), partial(left_out_of, recipe)]
 
 
 def check_choices(settings: Sections) -> None:
@@ -289,11 +286,11 @@ def check_choices(settings: Sections) -> None:
     Raises:
         UsageError: a choice is impossible; the message says what it needs.
     """
-    recipe = settings.recipe
-    average = settings.network.average_best_networks
     # Without training here, the networks of earlier runs count, which `select_networks` finds.
     if not trains(settings):
         return
+    recipe = settings.recipe
+    average = settings.network.average_best_networks
     # A user's own sampler may read them.
     unread = SAMPLERS.keys() - {"weighted_corpora"}
     if recipe.set_weights is not None and recipe.sampler in unread:
@@ -302,9 +299,7 @@ def check_choices(settings: Sections) -> None:
             f"{recipe.sampler!r}: set recipe.sampler to 'weighted_corpora', or recipe.set_weights "
             "= None."
         )
-    chosen: Sequence[int | str] = ()
-    if recipe.execute_stage(2):
-        chosen = recipe.selected_epochs or ()
+    chosen = (recipe.selected_epochs or ()) if recipe.execute_stage(2) else ()
     if "average" in chosen and not average:
         raise UsageError(
             "recipe.selected_epochs names 'average', but network.average_best_networks is 0."

@@ -285,9 +285,8 @@ def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
             recordings[utterances.name] = run.lists.digests(utterances)["recordings"]
 
     def mark() -> list[Evaluation]:
-        evaluations = read_evaluations(layout)
-        marked = mark_stale(evaluations, recordings)
-        if marked != evaluations:
+        marked = mark_stale(known, recordings)
+        if marked != known:
             write_evaluations(layout, marked)
         return marked
 

@@ -7,6 +7,7 @@ else.
 from __future__ import annotations
 
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from torch import nn
@@ -28,10 +29,11 @@ from asdf.recipe.run import Run
 from asdf.recipe.scoring_stage import score_validation_sets
 from asdf.recipe.starts import mark_evaluations, record_training
 from asdf.runs.evaluations import ValidationResult, describe_stale
-from asdf.runs.layout import RESUME, NetworkName, describe_networks, list_networks
+from asdf.runs.layout import RESUME, Layout, NetworkName, describe_networks, list_networks
 from asdf.runs.log import LOG
 from asdf.runs.start_records import update_record
 from asdf.scoring.computing import agree_on_precision
+from asdf.settings import Sections
 from asdf.text import count_of
 from asdf.training.checkpoints import fill_network, newest_checkpoint, progress_in, read_checkpoint
 from asdf.training.loop import Trainer
@@ -42,22 +44,22 @@ from asdf.training.validating import average_networks
 from asdf.trials.trial_list import TrialList
 
 
-def find_starting_point(run: Run) -> str | None:
+def find_starting_point(epoch: int | Literal["auto"], layout: Layout) -> str | None:
     """Return the checkpoint to resume from: 'auto' for the newest, a file name, or None.
+
+    Args:
+        epoch: Value of network.resume_epoch.
 
     Raises:
         AsdfError: the run would overwrite networks, or the checkpoint does not exist.
     """
-    epoch = run.settings.network.resume_epoch
-    folder = run.folders.networks
+    folder = layout.networks
     if epoch == "auto":
         return "auto"
     # Compare positions, not numbers: training from epoch 2 overwrites epoch.3.step.50.
-    later = []
-    for name in list_networks(folder):
-        if name.position is not None and name.position > (epoch, 0):
-            later.append(name.file)
-    if run.folders.layout.network_file(RESUME).exists():
+    positions = {name.file: name.position for name in list_networks(folder)}
+    later = [file for file, position in positions.items() if position and position > (epoch, 0)]
+    if layout.network_file(RESUME).exists():
         later.append(RESUME.file)
     if later:
         raise AsdfError(
@@ -68,7 +70,7 @@ def find_starting_point(run: Run) -> str | None:
     if epoch == 0:
         return None
     start = NetworkName.after_epoch(epoch)
-    if not run.folders.layout.network_file(start).exists():
+    if not layout.network_file(start).exists():
         raise AsdfError(
             f"network.resume_epoch = {epoch}: there is no {start.file} in {folder}. "
             f"{describe_networks(folder)}"
@@ -80,7 +82,7 @@ def train(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarr
     """Train `network` from where `network.resume_epoch` says, and validate it meanwhile."""
     settings = run.settings
     world = run.world
-    start = find_starting_point(run)
+    start = find_starting_point(settings.network.resume_epoch, run.folders.layout)
     minibatch = minibatch_per_process(settings.network, world.size)
     step = _build_step(run, network, utterances, lengths)
 
@@ -113,7 +115,7 @@ def train(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarr
             trainer.loader = build_feature_loader(
                 run, trainer.step.network, trainer.loader, utterances, lengths
             )
-    _log_plan(run, trainer, minibatch)
+    _log_plan(trainer, settings, minibatch)
     trainer.run()
     LOG.info("training ended: %s", trainer.finished())
     count = settings.network.average_best_networks
@@ -182,10 +184,10 @@ def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
     )
     record_training(run, trainer.progress.step)
     groups = (checkpoint.optimiser_state or {}).get("param_groups", ())
-    _name_stretch(trainer, [group["lr"] for group in groups])
+    _log_stretch(trainer, [group["lr"] for group in groups])
 
 
-def _name_stretch(trainer: Trainer, saved: list[float]) -> None:
+def _log_stretch(trainer: Trainer, saved: list[float]) -> None:
     """Log the rates of the last and the next step if a longer training makes the rate rise."""
     step, progress, settings = trainer.step, trainer.progress, trainer.settings
     # The next step sets the rate again.
@@ -202,33 +204,29 @@ def _name_stretch(trainer: Trainer, saved: list[float]) -> None:
         )
 
 
-def _log_plan(run: Run, trainer: Trainer, minibatch: int) -> None:
+def _log_plan(trainer: Trainer, settings: Sections, minibatch: int) -> None:
     """Log the number format of training, and the composition of an optimiser step."""
     LOG.info("%s", trainer.step.precision.reason)
-    interval = run.settings.network.optimizer_step_interval
-    processes = count_of(run.world.size, "process")
-    if trainer.plan.grouped:
-        LOG.info("%s", describe_groups(trainer.plan.turns(1), run.settings.lengths))
-        LOG.info(
-            "%s per optimiser step (%s, %d each), %d steps in epoch 1",
-            count_of(run.world.size * interval, "minibatch"),
-            processes,
-            interval,
-            trainer.plan.steps_per_epoch(),
-        )
+    plan = trainer.plan
+    interval = settings.network.optimizer_step_interval
+    processes = count_of(plan.world_size, "process")
+    if plan.grouped:
+        LOG.info("%s", describe_groups(plan.turns(1), settings.lengths))
+        minibatches = count_of(plan.world_size * interval, "minibatch")
+        described = f"{minibatches} per optimiser step ({processes}, {interval} each)"
+        LOG.info("%s, %d steps in epoch 1", described, plan.steps_per_epoch())
     else:
+        described = f"{minibatch} per process and minibatch, {processes}"
         LOG.info(
-            "%d utterances per optimiser step (%d per process and minibatch, %s, %s), "
-            "%d steps per epoch",
-            trainer.plan.window_size,
-            minibatch,
-            processes,
+            "%d utterances per optimiser step (%s, %s), %d steps per epoch",
+            plan.window_size,
+            described,
             count_of(interval, "minibatch"),
-            trainer.plan.steps_per_epoch(),
+            plan.steps_per_epoch(),
         )
     turns = trainer.orders.describe()
     if turns:
-        LOG.info("recipe.sampler = %r: %s", run.settings.recipe.sampler, turns)
+        LOG.info("recipe.sampler = %r: %s", settings.recipe.sampler, turns)
 
 
 def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchLoader:

@@ -151,14 +151,14 @@ def environment_record(
 
 def append_record(path: Path, record: dict[str, Any]) -> None:
     """Append `record` to the list in the JSON file `path`, one entry per start of the run."""
-    _write_records(path, [*_read_records(path), record])
+    write_text(path, json.dumps([*_read_records(path), record], indent=1) + "\n")
 
 
 def update_record(path: Path, values: Mapping[str, Any]) -> None:
     """Add `values` to the record of the latest start."""
     # The record of the start may have been damaged or removed meanwhile.
     *earlier, last = _read_records(path) or [{}]
-    _write_records(path, [*earlier, {**last, **values}])
+    write_text(path, json.dumps([*earlier, {**last, **values}], indent=1) + "\n")
 
 
 def read_starts(path: Path) -> list[dict[str, Any]]:
@@ -179,10 +179,6 @@ def was_finished(path: Path) -> bool:
     """
     starts = read_starts(path)
     return bool(starts and starts[-1].get("finished"))
-
-
-def _write_records(path: Path, records: list[Any]) -> None:
-    write_text(path, json.dumps(records, indent=1) + "\n")
 
 
 def _read_records(path: Path) -> list[Any]:
