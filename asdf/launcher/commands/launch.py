@@ -248,7 +248,7 @@ def launcher_overrides(slots: Slots, processes: int | None, cpu_is_meant: bool) 
     return overrides
 
 
-def place_jobs(jobs: Sequence[Job], slots: Slots, processes: int | None) -> None:
+def assign_slots(jobs: Sequence[Job], slots: Slots, processes: int | None) -> None:
     """Give the jobs their numbers of slots, processes and threads.
 
     Raises:
@@ -345,7 +345,7 @@ def main(arguments: list[str]) -> int:
         show(list_runs(plan.jobs))
         return 0
     jobs = plan.jobs
-    place_jobs(jobs, slots, args.processes_per_run)
+    assign_slots(jobs, slots, args.processes_per_run)
     if not slots.are_gpus and args.slots is None:
         show("warning: no GPU found: runs use the CPU, one at a time (--slots N: N at a time)")
     if plan.has_points:

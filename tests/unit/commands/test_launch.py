@@ -7,7 +7,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.distributed.devices import Build, SeenGpus, usable_cores
-from asdf.launcher.commands.launch import launcher_overrides, place_jobs
+from asdf.launcher.commands.launch import assign_slots, launcher_overrides
 from asdf.launcher.planning import PointOptions, plan_runs
 from asdf.launcher.processes import Slots
 from asdf.launcher.states import Job
@@ -24,7 +24,7 @@ def jobs(recipe, words, slots, processes, cpu_is_meant=True) -> list[Job]:
     overrides = [word for word in words if "=" in word]
     launchers = launcher_overrides(slots, processes, cpu_is_meant)
     plan = plan_runs(path, configs, overrides, PointOptions(), launchers)
-    place_jobs(plan.jobs, slots, processes)
+    assign_slots(plan.jobs, slots, processes)
     return plan.jobs
 
 
