@@ -279,22 +279,15 @@ class Speaker:
     """A speaker of a conversation.
 
     Attributes:
-        alone: Stretches in which nobody else speaks, ascending.
+        alone: Stretches of at least `MIN_STRETCH_S` in which nobody else speaks, ascending.
         overlapped_s: Length of this speaker's turns in which others speak too, in seconds.
-        short_s: Length of the stretches below `MIN_STRETCH_S` that are left out, in seconds.
         end_s: End of the last turn, in seconds.
     """
 
     name: str
     alone: tuple[Segment, ...]
     overlapped_s: float
-    short_s: float
     end_s: float
-
-    @property
-    def alone_s(self) -> float:
-        """Total length of the stretches, in seconds."""
-        return _total_s(self.alone)
 
 
 def read_speakers(path: AnyPath, lines: NumberedLines | None = None) -> dict[str, list[Speaker]]:
@@ -333,8 +326,7 @@ def speakers_alone(turns: Mapping[str, Sequence[Segment]]) -> list[Speaker]:
         alone = _without(own, merged(others))
         # The difference of two decimals is rarely exact.
         long = tuple(each for each in alone if each.duration_s > MIN_STRETCH_S - _ROUNDING_S)
-        overlapped_s, short_s = _total_s(own) - _total_s(alone), _total_s(alone) - _total_s(long)
-        speakers.append(Speaker(name, long, overlapped_s, short_s, own[-1].end_s))
+        speakers.append(Speaker(name, long, _total_s(own) - _total_s(alone), own[-1].end_s))
     return speakers
 
 

@@ -21,7 +21,7 @@ from asdf.segments import Segment, Speaker
 from tests.conftest import ROOT
 from tests.unit.conftest import small_settings, sound, write_small_network
 
-SPEAKER = Speaker("ann", (Segment(0.0, 1.5), Segment(3.0, 4.25)), 0.5, 0.1, 4.5)
+SPEAKER = Speaker("ann", (Segment(0.0, 1.5), Segment(3.0, 4.25)), 0.5, 4.5)
 # A map with a range so narrow that every score is beyond it.
 CALIBRATION = Calibration(2.0, 1.0, 0.0, lowest_llr=-1e-3, highest_llr=1e-3, bona_fide=9, spoof=9)
 
