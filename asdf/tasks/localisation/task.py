@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -182,25 +182,28 @@ class Localisation(Task):
         entries: list[dict[str, Any]] = []
         # The sets of a network follow each other.
         for network, sets in groupby(scored, key=attrgetter("network")):
-            of_network = [entry for entry in validated if entry.network == network]
-            threshold, chosen_on = self._choose_threshold(of_network)
+            threshold, chosen_on = None, ""
+            for entry in (entry for entry in validated if entry.network == network):
+                if measured := self._measure(entry, None):
+                    threshold, chosen_on = measured[0].threshold, entry.corpus
+                    break
             for entry in sets:
-                located = self._read_set(entry)
-                result = _measure(located, threshold)
-                if located is None or result is None:
+                measured = self._measure(entry, threshold)
+                if measured is None:
                     continue
+                result, recordings, speakers = measured
+                # Without a validation set, each set has a threshold of its own.
                 origin = chosen_on or entry.corpus
                 intervals = None
                 # A set that is too small has none.
                 with suppress(AsdfError):
-                    stretches = pooled_stretches(located.recordings)
                     intervals = localisation_intervals(
-                        stretches,
+                        pooled_stretches(recordings),
                         result.threshold,
-                        speakers=located.speakers,
+                        speakers=speakers,
                         replicates=_REPLICATES,
                     )
-                drawn = "speakers" if located.speakers else "recordings"
+                drawn = "speakers" if speakers else "recordings"
                 entries.append(
                     located_record(network, entry.corpus, origin, result, intervals, drawn)
                 )
@@ -211,16 +214,13 @@ class Localisation(Task):
         write_text(results / "localisation.txt", text + "\n")
         return f"localisation, of seconds but for the point EER, which is of frames:\n{text}"
 
-    def _choose_threshold(self, validated: Sequence[ScoredSet]) -> tuple[float | None, str]:
-        """Return a threshold and its validation set; None, '': each set uses its own."""
-        for entry in validated:
-            result = _measure(self._read_set(entry), None)
-            if result is not None:
-                return result.threshold, entry.corpus
-        return None, ""
+    def _measure(
+        self, entry: ScoredSet, threshold: float | None
+    ) -> tuple[Measured, list[LocatedRecording], list[str] | None] | None:
+        """Return the result on a set, its recordings and their speakers (None if unknown).
 
-    def _read_set(self, entry: ScoredSet) -> _LocatedSet | None:
-        """Return a set; None if it has no frame scores or its spoofed parts are unknown."""
+        It is None if the set has no frame scores, or its spoofed parts are unknown.
+        """
         table = self.read(entry.score_file)
         if table is None or not entry.trials_file.exists():
             return None
@@ -232,44 +232,20 @@ class Localisation(Task):
                 f"{self.scores_file(entry.score_file)} contains other trials than the list of the "
                 "run: run stage 2 again (recipe.start_stage=2)."
             )
-        speakers = list(trials.columns.get("speaker", []))
-        try:
-            # A set that cannot be measured must not end the report on the others.
-            parts = spoofed_parts_of(trials)
-        except AsdfError as error:
-            _warn(entry.corpus, error)
-            return None
         recordings = []
-        for index, spoofed in enumerate(parts):
-            # In float32, the threshold just above a rejected score would round to that score.
-            scores = table.of_trial(index).astype("float64")
-            duration_s = float(table.durations_s[index])
-            recordings.append(LocatedRecording(scores, table.hop_s, spoofed, duration_s))
-        known = speakers if speakers and all(speakers) else None
-        return _LocatedSet(entry.corpus, recordings, known)
-
-
-class _LocatedSet(NamedTuple):
-    """The frame scores of a set with its spoofed parts; `speakers` is None if any is unknown."""
-
-    corpus: str
-    recordings: list[LocatedRecording]
-    speakers: list[str] | None
-
-
-def _measure(located: _LocatedSet | None, threshold: float | None) -> Measured | None:
-    """Return the result on a set; None without a set."""
-    if located is None:
-        return None
-    try:
-        return localisation(located.recordings, threshold=threshold)
-    except AsdfError as error:
-        _warn(located.corpus, error)
-        return None
-
-
-def _warn(corpus: str, error: AsdfError) -> None:
-    LOG.warning("warning: the frames of %s are not evaluated: %s", corpus, error)
+        try:
+            for index, spoofed in enumerate(spoofed_parts_of(trials)):
+                # In float32, the threshold just above a rejected score would round to that score.
+                scores = table.of_trial(index).astype("float64")
+                duration_s = float(table.durations_s[index])
+                recordings.append(LocatedRecording(scores, table.hop_s, spoofed, duration_s))
+            result = localisation(recordings, threshold=threshold)
+        except AsdfError as error:
+            # It must not end the report on the other sets.
+            LOG.warning("warning: the frames of %s are not evaluated: %s", entry.corpus, error)
+            return None
+        speakers = list(trials.columns.get("speaker", []))
+        return result, recordings, speakers if speakers and all(speakers) else None
 
 
 class FrameEER(TaskMetric):
