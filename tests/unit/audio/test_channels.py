@@ -65,7 +65,7 @@ DIFFER = {
 
 
 @pytest.mark.parametrize("name", AGREE)
-def test_channels_that_agree(tmp_path: Path, name: str) -> None:
+def test_channels_that_agree(tmp_path, name):
     channels, heard = AGREE[name]
     frames = np.stack(channels, axis=1).astype(np.float32)
     assert compare_samples(frames, 16000) == Relation(heard)
@@ -83,7 +83,7 @@ def test_channels_that_agree(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", DIFFER)
 @pytest.mark.parametrize("kind", ["file", "content", "array"])
-def test_channels_that_differ(tmp_path: Path, name: str, kind: str) -> None:
+def test_channels_that_differ(tmp_path, name, kind):
     channels, why = DIFFER[name]
     frames = np.stack(channels, axis=1).astype(np.float32)
     path = tmp_path / "a.wav"
@@ -105,7 +105,7 @@ def test_channels_that_differ(tmp_path: Path, name: str, kind: str) -> None:
         assert side.differing() == ("", ())
 
 
-def test_a_selected_channel_is_not_compared(tmp_path: Path) -> None:
+def test_a_selected_channel_is_not_compared(tmp_path):
     path = tmp_path / "a.wav"
     soundfile.write(path, np.stack([ONE, OTHER], axis=1), 16000)
     read_audio(path)
@@ -114,7 +114,7 @@ def test_a_selected_channel_is_not_compared(tmp_path: Path) -> None:
         assert chosen.differing() == ("", ())
 
 
-def test_the_decision_is_about_the_whole_recording(tmp_path: Path) -> None:
+def test_the_decision_is_about_the_whole_recording(tmp_path):
     """The first second is silent on the right."""
     path = tmp_path / "a.wav"
     right = np.concatenate([SILENCE[:16000], ONE[16000:]])
@@ -125,7 +125,7 @@ def test_the_decision_is_about_the_whole_recording(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate", [8000, 22050, 44100, 48000])
-def test_channels_at_other_rates(tmp_path: Path, rate: int) -> None:
+def test_channels_at_other_rates(tmp_path, rate):
     path = tmp_path / "a.flac"
     soundfile.write(path, np.stack([ONE, OTHER], axis=1), rate)
     decoded_length(path)
@@ -158,7 +158,7 @@ def write_tracks(path: Path, tracks: list[np.ndarray], default: int | None = Non
 
 @pytest.mark.parametrize("name", ["a.mkv", "a.mov", "a.mka", "a.avi"])
 @pytest.mark.parametrize("order", [1, -1])
-def test_tracks_of_two_voices(tmp_path: Path, name: str, order: int) -> None:
+def test_tracks_of_two_voices(tmp_path, name, order):
     tracks = [ONE, OTHER][::order]
     path = write_tracks(tmp_path / name, tracks)
     recordings = (as_recording(path), as_recording(path.read_bytes()))
@@ -174,7 +174,7 @@ def test_tracks_of_two_voices(tmp_path: Path, name: str, order: int) -> None:
         read_audio(f"{path}#track=3")
 
 
-def test_music_behind_another_track_is_no_verdict_on_it(tmp_path: Path) -> None:
+def test_music_behind_another_track_is_no_verdict_on_it(tmp_path):
     path = write_tracks(tmp_path / "a.mkv", [NOISE, ONE])
     read_audio(path)
     found = difference_of(path)
@@ -192,23 +192,21 @@ def test_music_behind_another_track_is_no_verdict_on_it(tmp_path: Path) -> None:
         ([ONE, ONE[:79000]], None, 0),
     ],
 )
-def test_tracks_that_are_one_sound(
-    tmp_path: Path, tracks: list[np.ndarray], default: int | None, heard: int
-) -> None:
+def test_tracks_that_are_one_sound(tmp_path, tracks, default, heard):
     path = write_tracks(tmp_path / "a.mkv", tracks, default)
     for _ in range(2):
         assert_allclose(read_audio(path), tracks[heard], atol=2**-15)
         assert difference_of(path) is None and as_recording(path).differing() == ("", ())
 
 
-def test_the_default_track_is_the_first(tmp_path: Path) -> None:
+def test_the_default_track_is_the_first(tmp_path):
     path = write_tracks(tmp_path / "a.mkv", [ONE, OTHER, OTHER], default=1)
     assert_allclose(read_audio(path), OTHER)
     found = recall(path, "track")
     assert found is not None and found.heard == (2, 1, 3)
 
 
-def test_tracks_too_long_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracks_too_long_to_compare(tmp_path, monkeypatch):
     path = write_tracks(tmp_path / "a.mkv", [ONE, ONE])
     monkeypatch.setattr("asdf.audio.recording_files._MAX_HELD", 10**5)
     assert_allclose(read_audio(path), ONE)
@@ -217,7 +215,7 @@ def test_tracks_too_long_to_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert_allclose(read_audio(f"{path}#track=2"), ONE)
 
 
-def test_files_without_tracks(tmp_path: Path) -> None:
+def test_files_without_tracks(tmp_path):
     path = tmp_path / "a.wav"
     soundfile.write(path, ONE, 16000)
     assert_array_equal(read_audio(f"{path}#track=1"), ONE.astype(np.float32))
@@ -229,7 +227,7 @@ def test_files_without_tracks(tmp_path: Path) -> None:
         read_audio(f"{path}#track=2")
 
 
-def test_content_of_the_same_name_is_other_content(tmp_path: Path) -> None:
+def test_content_of_the_same_name_is_other_content(tmp_path):
     path = tmp_path / "a.wav"
     for channels, differ in (([ONE, OTHER], True), ([ONE, ONE], False)):
         soundfile.write(path, np.stack(channels, axis=1), 16000)

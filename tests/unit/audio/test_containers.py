@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-from pathlib import Path
 
 import av
 import numpy as np
@@ -26,7 +25,7 @@ def whole_samples(seconds: float = 1.0) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("name", "codec"), LOSSLESS)
-def test_lossless_containers(tmp_path: Path, name: str, codec: str) -> None:
+def test_lossless_containers(tmp_path, name, codec):
     path = encode(tmp_path / name, whole_samples(16384 / 16000)[None], 16000, codec)
     with pytest.raises(soundfile.LibsndfileError):
         soundfile.read(path)
@@ -45,16 +44,14 @@ def test_lossless_containers(tmp_path: Path, name: str, codec: str) -> None:
         ("a.eac3", "eac3", 48000, {}),
     ],
 )
-def test_lossy_containers(
-    tmp_path: Path, name: str, codec: str, rate: int, options: dict[str, str]
-) -> None:
+def test_lossy_containers(tmp_path, name, codec, rate, options):
     path = encode(tmp_path / name, sine(rate)[None], rate, codec, **options)
     x = read_audio(path)
     assert 12000 < len(x) < 16000 * 1.15
     assert abs(int(np.abs(np.fft.rfft(x[4000:12000])).argmax()) - 220) <= 1
 
 
-def test_opus_in_caf_as_phones_send_it(tmp_path: Path) -> None:
+def test_opus_in_caf_as_phones_send_it(tmp_path):
     """FFmpeg does not write it, so the packets of a WebM are put into one."""
     webm = encode(tmp_path / "a.webm", sine(48000)[None], 48000, "libopus")
     with av.open(str(webm)) as container:
@@ -82,7 +79,7 @@ def test_opus_in_caf_as_phones_send_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "codec"), LOSSLESS)
-def test_a_damaged_frame_is_not_replaced_by_silence(tmp_path: Path, name: str, codec: str) -> None:
+def test_a_damaged_frame_is_not_replaced_by_silence(tmp_path, name, codec):
     rng = np.random.default_rng(0)
     path = encode(tmp_path / name, rng.uniform(-0.5, 0.5, (1, 64000)), 16000, codec)
     content = path.read_bytes()
@@ -103,9 +100,7 @@ def test_a_damaged_frame_is_not_replaced_by_silence(tmp_path: Path, name: str, c
         (b"ffconcat version 1.0\nfile 'secret.aac'\n", "a list of files to join"),
     ],
 )
-def test_a_container_that_is_not_opened_is_named(
-    tmp_path: Path, content: bytes, named: str
-) -> None:
+def test_a_container_that_is_not_opened_is_named(tmp_path, content, named):
     (tmp_path / "a.bin").write_bytes(content)
     with pytest.raises(AsdfError, match=f"ASDF does not open this container, {named}"):
         read_audio(tmp_path / "a.bin")
@@ -114,7 +109,7 @@ def test_a_container_that_is_not_opened_is_named(
 @pytest.mark.parametrize(
     ("name", "codec", "named"), [("a.nut", "aac", "nut"), ("a.sox", "", "sox")]
 )
-def test_a_container_that_nobody_listed(tmp_path: Path, name: str, codec: str, named: str) -> None:
+def test_a_container_that_nobody_listed(tmp_path, name, codec, named):
     path = encode(tmp_path / name, sine(16000)[None], 16000, codec or "pcm_s32le")
     with pytest.raises(AsdfError, match=f"does not open this container, .?{named}"):
         read_audio(path)
@@ -130,7 +125,7 @@ def streamed_flac(samples: np.ndarray) -> bytes:
     return bytes(flac)
 
 
-def test_a_flac_from_a_pipe(tmp_path: Path) -> None:
+def test_a_flac_from_a_pipe(tmp_path):
     samples = np.random.default_rng(0).integers(-9000, 9000, 80180).astype(np.int16)
     path = tmp_path / "a.flac"
     path.write_bytes(streamed_flac(samples))
@@ -147,7 +142,7 @@ def test_a_flac_from_a_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["damaged", "cut"])
-def test_a_damaged_flac_from_a_pipe(tmp_path: Path, where: str) -> None:
+def test_a_damaged_flac_from_a_pipe(tmp_path, where):
     samples = np.random.default_rng(0).integers(-9000, 9000, 80180).astype(np.int16)
     content = bytearray(streamed_flac(samples))
     middle = len(content) // 2

@@ -31,7 +31,7 @@ def damage(path: Path, back: int) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-def test_a_wrong_checksum_around_right_samples_is_read(tmp_path: Path, channels: int) -> None:
+def test_a_wrong_checksum_around_right_samples_is_read(tmp_path, channels):
     samples, path = flac(tmp_path / "a.flac", channels)
     damage(path, back=1)
     with pytest.raises(soundfile.LibsndfileError):
@@ -41,25 +41,25 @@ def test_a_wrong_checksum_around_right_samples_is_read(tmp_path: Path, channels:
     assert_array_equal(read_audio(path, 15000, 5000), (samples / 32768).mean(axis=1)[15000:])
 
 
-def test_wrong_samples_are_refused(tmp_path: Path) -> None:
+def test_wrong_samples_are_refused(tmp_path):
     _, path = flac(tmp_path / "a.flac", 1)
     damage(path, back=200)
     with pytest.raises(AsdfError, match="cannot be decoded to its end"):
         read_audio(path)
 
 
-def test_a_missing_end_is_refused(tmp_path: Path) -> None:
+def test_a_missing_end_is_refused(tmp_path):
     _, path = flac(tmp_path / "a.flac", 1)
     path.write_bytes(path.read_bytes()[:-5000])
     assert decode_flac(path, 20000) is None
 
 
-def test_24_bit_is_refused(tmp_path: Path) -> None:
+def test_24_bit_is_refused(tmp_path):
     _, path = flac(tmp_path / "a.flac", 1, "PCM_24")
     assert decode_flac(path, 20000) is None
 
 
-def test_a_file_that_ends_within_the_header_of_a_frame_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_ends_within_the_header_of_a_frame_is_refused(tmp_path):
     _, path = flac(tmp_path / "a.flac", 1)
     content = path.read_bytes()
     magic = content.index(b"\xff\xf8")

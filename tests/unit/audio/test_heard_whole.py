@@ -83,14 +83,14 @@ def assert_refused(path: Path, reason: str) -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 4096, LENGTH // 4, LENGTH - 1])
-def test_a_flac_file_with_more_samples_than_it_states(tmp_path: Path, samples: int) -> None:
+def test_a_flac_file_with_more_samples_than_it_states(tmp_path, samples):
     path = tmp_path / "a.flac"
     path.write_bytes(with_flac_samples(encoded("flac"), samples))
     assert_refused(path, rf"{samples} samples are promised by the header, {LENGTH} are there")
 
 
 @pytest.mark.parametrize("minutes", [3, 10])
-def test_a_long_flac_file_that_states_two_seconds(tmp_path: Path, minutes: int) -> None:
+def test_a_long_flac_file_that_states_two_seconds(tmp_path, minutes):
     path = tmp_path / "a.flac"
     length = minutes * 960_000
     path.write_bytes(encoded("flac", length))
@@ -99,7 +99,7 @@ def test_a_long_flac_file_that_states_two_seconds(tmp_path: Path, minutes: int) 
     assert_refused(path, "32000 samples are promised by the header")
 
 
-def test_hours_of_silence_that_state_two_seconds(tmp_path: Path) -> None:
+def test_hours_of_silence_that_state_two_seconds(tmp_path):
     path = tmp_path / "a.flac"
     soundfile.write(path, np.zeros(57_600_000, np.int16), 16000)
     assert audio_length(path) == 57_600_000
@@ -109,7 +109,7 @@ def test_hours_of_silence_that_state_two_seconds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 @pytest.mark.parametrize("second", [LENGTH, 3000])
-def test_joined_files(tmp_path: Path, name: str, second: int) -> None:
+def test_joined_files(tmp_path, name, second):
     path = tmp_path / f"a.{name}"
     first = encoded(name)
     path.write_bytes(first + encoded(name, second, seed=1))
@@ -123,7 +123,7 @@ def test_joined_files(tmp_path: Path, name: str, second: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["ogg", "opus"])
-def test_an_ogg_file_joined_to_itself_has_one_serial_number(tmp_path: Path, name: str) -> None:
+def test_an_ogg_file_joined_to_itself_has_one_serial_number(tmp_path, name):
     path = tmp_path / f"a.{name}"
     path.write_bytes(2 * encoded(name))
     assert soundfile.info(path).frames == LENGTH
@@ -131,20 +131,20 @@ def test_an_ogg_file_joined_to_itself_has_one_serial_number(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("length", [160_000, 2_880_000])
-def test_long_joined_flac_files(tmp_path: Path, length: int) -> None:
+def test_long_joined_flac_files(tmp_path, length):
     path = tmp_path / "a.flac"
     path.write_bytes(encoded("flac", length) + encoded("flac", length, seed=1))
     assert_refused(path, "another stream follows the first")
 
 
 @pytest.mark.parametrize("riff", [0, 0xFFFFFFFF, 36 + 2 * LENGTH])
-def test_a_wav_file_whose_samples_go_on(tmp_path: Path, riff: int) -> None:
+def test_a_wav_file_whose_samples_go_on(tmp_path, riff):
     path = tmp_path / "a.wav"
     path.write_bytes(with_wav_sizes(encoded("wav"), riff, LENGTH // 2))
     assert_refused(path, "48,000 bytes follow the samples that its header states")
 
 
-def test_a_wav_file_with_a_second_chunk_of_samples(tmp_path: Path) -> None:
+def test_a_wav_file_with_a_second_chunk_of_samples(tmp_path):
     path = tmp_path / "a.wav"
     content = encoded("wav")
     path.write_bytes(content + b"LIST\4\0\0\0abcd" + content[36:])
@@ -153,7 +153,7 @@ def test_a_wav_file_with_a_second_chunk_of_samples(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("riff", [0, 0xFFFFFFFF])
 @pytest.mark.parametrize("data", [0, 0x7FFFF000, 0xFFFFFFFF])
-def test_a_wav_file_from_a_pipe_is_whole(tmp_path: Path, riff: int, data: int) -> None:
+def test_a_wav_file_from_a_pipe_is_whole(tmp_path, riff, data):
     path = tmp_path / "a.wav"
     content = encoded("wav")
     path.write_bytes(content)
@@ -164,7 +164,7 @@ def test_a_wav_file_from_a_pipe_is_whole(tmp_path: Path, riff: int, data: int) -
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 @pytest.mark.parametrize("container", ["wav", "w64", "caf", "flac", "mp3", "ogg", "aiff"])
-def test_what_ffmpeg_writes_is_whole(tmp_path: Path, container: str) -> None:
+def test_what_ffmpeg_writes_is_whole(tmp_path, container):
     source = tmp_path / "source.wav"
     source.write_bytes(encoded("wav"))
     path = tmp_path / f"a.{container}"
@@ -185,9 +185,7 @@ def test_what_ffmpeg_writes_is_whole(tmp_path: Path, container: str) -> None:
     [ID3V1, APE_TAG, APE_TAG + ID3V1, bytes(3000), bytes(70_000), b"a few bytes", b"\r\n"],
     ids=["id3v1", "ape", "ape and id3v1", "zeros", "many zeros", "bytes", "line"],
 )
-def test_tags_and_zeros_behind_the_samples_are_no_sound(
-    tmp_path: Path, name: str, behind: bytes
-) -> None:
+def test_tags_and_zeros_behind_the_samples_are_no_sound(tmp_path, name, behind):
     path = tmp_path / f"a.{name}"
     path.write_bytes(encoded(name))
     whole = read_audio(path)
@@ -196,7 +194,7 @@ def test_tags_and_zeros_behind_the_samples_are_no_sound(
 
 
 @pytest.mark.parametrize("length", [LENGTH, LENGTH - 1])
-def test_chunks_behind_the_samples_of_a_w64_file_are_no_sound(tmp_path: Path, length: int) -> None:
+def test_chunks_behind_the_samples_of_a_w64_file_are_no_sound(tmp_path, length):
     path = tmp_path / "a.w64"
     path.write_bytes(encoded("w64", length))
     whole = read_audio(path)
@@ -210,7 +208,7 @@ def test_chunks_behind_the_samples_of_a_w64_file_are_no_sound(tmp_path: Path, le
         assert audio_length(source) == decoded_length(source) == length
 
 
-def test_a_w64_file_that_states_fewer_samples(tmp_path: Path) -> None:
+def test_a_w64_file_that_states_fewer_samples(tmp_path):
     path = tmp_path / "a.w64"
     content = bytearray(encoded("w64"))
     size = content.index(b"data") + 16
@@ -220,7 +218,7 @@ def test_a_w64_file_that_states_fewer_samples(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [LENGTH, LENGTH - 1])
-def test_chunks_behind_the_samples_are_no_sound(tmp_path: Path, length: int) -> None:
+def test_chunks_behind_the_samples_are_no_sound(tmp_path, length):
     path = tmp_path / "a.wav"
     soundfile.write(path, sound(length), 16000, subtype="PCM_U8")
     chunk = b"LIST" + struct.pack("<I", 5000) + b"x" * 5000
@@ -232,7 +230,7 @@ def test_chunks_behind_the_samples_are_no_sound(tmp_path: Path, length: int) -> 
 
 
 @pytest.mark.parametrize("blocks", ["-l 5", "-b 256", "-b 16384", "-0"])
-def test_whatever_frames_a_flac_file_has_it_is_whole(tmp_path: Path, blocks: str) -> None:
+def test_whatever_frames_a_flac_file_has_it_is_whole(tmp_path, blocks):
     if shutil.which("ffmpeg") is None:
         pytest.skip("ffmpeg is not installed")
     size = {"-l 5": "4608", "-b 256": "256", "-b 16384": "16384", "-0": "1152"}[blocks]
@@ -247,7 +245,7 @@ def test_whatever_frames_a_flac_file_has_it_is_whole(tmp_path: Path, blocks: str
     assert_refused(path, "100000 samples are promised")
 
 
-def test_an_mp3_file_whose_header_states_fewer_frames(tmp_path: Path) -> None:
+def test_an_mp3_file_whose_header_states_fewer_frames(tmp_path):
     path = tmp_path / "a.mp3"
     content = bytearray(encoded("mp3", 160_000))
     mark = max(content.find(b"Xing"), content.find(b"Info"))
@@ -258,7 +256,7 @@ def test_an_mp3_file_whose_header_states_fewer_frames(tmp_path: Path) -> None:
     assert_refused(path, "samples are promised by the header, 16")
 
 
-def test_in_a_tar(tmp_path: Path) -> None:
+def test_in_a_tar(tmp_path):
     whole = encoded("flac")
     with tarfile.open(tmp_path / "set.tar", "w") as tar:
         for name, content in (("a", whole), ("b", 2 * whole), ("c", with_flac_samples(whole, 9))):
@@ -275,9 +273,7 @@ def test_in_a_tar(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("subtype", ["FLOAT", "DOUBLE"])
 @pytest.mark.parametrize("format", ["WAV", "AIFF", "CAF"])
-def test_samples_beyond_full_scale(
-    tmp_path: Path, size: float, sign: int, subtype: str, format: str
-) -> None:
+def test_samples_beyond_full_scale(tmp_path, size, sign, subtype, format):
     path = tmp_path / f"a.{format.lower()}"
     samples = sound().astype(np.float32)
     samples[12_345] = sign * size
@@ -287,7 +283,7 @@ def test_samples_beyond_full_scale(
             read(path)
 
 
-def test_opposite_samples_of_two_channels_do_not_hide_each_other(tmp_path: Path) -> None:
+def test_opposite_samples_of_two_channels_do_not_hide_each_other(tmp_path):
     path = tmp_path / "a.wav"
     channels = np.zeros((1000, 2), np.float32)
     channels[500] = 1e30, -1e30
@@ -297,7 +293,7 @@ def test_opposite_samples_of_two_channels_do_not_hide_each_other(tmp_path: Path)
 
 
 @pytest.mark.parametrize("full_scale", [2**7, 2**15, 2**23, 2**31, 4])
-def test_integers_written_as_floats(tmp_path: Path, full_scale: int) -> None:
+def test_integers_written_as_floats(tmp_path, full_scale):
     """At any width, and however quiet."""
     path = tmp_path / "a.wav"
     integers = np.round(sound() * full_scale).astype(np.float32)
@@ -308,7 +304,7 @@ def test_integers_written_as_floats(tmp_path: Path, full_scale: int) -> None:
         as_waveform(integers, 16000)
 
 
-def test_floats_with_headroom_are_read(tmp_path: Path) -> None:
+def test_floats_with_headroom_are_read(tmp_path):
     path = tmp_path / "a.wav"
     loud = (8 * sound() / np.abs(sound()).max()).astype(np.float32)
     for samples in (loud, np.array([0, 1, -1, 0.0], np.float32)):

@@ -28,7 +28,7 @@ def write_mp3(path: Path, **options: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"write_xing": "0"}])
-def test_a_tag_is_no_sound(tmp_path: Path, options: dict[str, str]) -> None:
+def test_a_tag_is_no_sound(tmp_path, options):
     path = tmp_path / "tagged.mp3"
     write_mp3(path, **options)
     assert path.read_bytes()[:3] == b"ID3"

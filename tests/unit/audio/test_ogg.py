@@ -37,7 +37,7 @@ def pages(content: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_wherever_an_ogg_file_is_cut_it_is_refused(tmp_path: Path, codec: str) -> None:
+def test_wherever_an_ogg_file_is_cut_it_is_refused(tmp_path, codec):
     content, path = encoded(codec), tmp_path / "a.ogg"
     path.write_bytes(content)
     assert audio_length(path) == len(read_audio(path)) == 160_000
@@ -53,7 +53,7 @@ def test_wherever_an_ogg_file_is_cut_it_is_refused(tmp_path: Path, codec: str) -
             read_audio(path, 0, 100)
 
 
-def test_the_message_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
+def test_the_message_says_what_is_missing_and_what_to_do(tmp_path):
     content, path = encoded("VORBIS"), tmp_path / "a.ogg"
     path.write_bytes(content[: pages(content)[-1]])
     with pytest.raises(AsdfError) as caught:
@@ -67,14 +67,14 @@ def test_the_message_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("behind", [b"TAG" + bytes(125), bytes(300_000), b"OGG is not OggS"])
-def test_what_is_added_behind_the_last_page_does_not_matter(tmp_path: Path, behind: bytes) -> None:
+def test_what_is_added_behind_the_last_page_does_not_matter(tmp_path, behind):
     path = tmp_path / "a.ogg"
     path.write_bytes(encoded("VORBIS") + behind)
     assert audio_length(path) == 160_000
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_of_chained_streams_all_are_read(tmp_path: Path, codec: str) -> None:
+def test_of_chained_streams_all_are_read(tmp_path, codec):
     """libsndfile reads the first, and says nothing of the others."""
     first = encoded(codec, 32_000)
     second = encoded(codec, 48_000, seed=1)
@@ -89,7 +89,7 @@ def test_of_chained_streams_all_are_read(tmp_path: Path, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_in_a_tar(tmp_path: Path, codec: str) -> None:
+def test_in_a_tar(tmp_path, codec):
     content = encoded(codec)
     with tarfile.open(tmp_path / "set.tar", "w") as tar:
         for name, size in (("whole.ogg", len(content)), ("cut.ogg", len(content) - 1)):
@@ -104,7 +104,7 @@ def test_in_a_tar(tmp_path: Path, codec: str) -> None:
 @pytest.mark.parametrize(
     ("codec", "suffix"), [("libopus", "opus"), ("libopus", "ogg"), ("flac", "oga")]
 )
-def test_what_ffmpeg_writes_is_whole(tmp_path: Path, codec: str, suffix: str) -> None:
+def test_what_ffmpeg_writes_is_whole(tmp_path, codec, suffix):
     path = tmp_path / f"a.{suffix}"
     write_with_ffmpeg(path, codec, np.random.default_rng(0).uniform(-0.5, 0.5, 32_000))
     assert audio_length(path) == len(read_audio(path)) == 32_000
@@ -116,7 +116,7 @@ def test_what_ffmpeg_writes_is_whole(tmp_path: Path, codec: str, suffix: str) ->
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_ffmpeg_too_decodes_whole_files_only(tmp_path: Path, codec: str) -> None:
+def test_ffmpeg_too_decodes_whole_files_only(tmp_path, codec):
     content, path = encoded(codec), tmp_path / "a.ogg"
     path.write_bytes(content)
     assert decode(path).cut_off == ""

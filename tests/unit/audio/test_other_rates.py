@@ -37,7 +37,7 @@ def written(path: Path, samples: np.ndarray, rate: int) -> Path:
 
 @pytest.mark.parametrize("stated", [8000, 16_000, 44_100, 48_000])
 @pytest.mark.parametrize("heard", [8000, 24_000, 44_100, 48_000])
-def test_a_chirp_is_the_chirp_of_the_other_rate(tmp_path: Path, stated: int, heard: int) -> None:
+def test_a_chirp_is_the_chirp_of_the_other_rate(tmp_path, stated, heard):
     """The formula of the chirp gives the samples that resampling has to give."""
     path = written(tmp_path / "x.wav", sweep(stated), stated)
     audio = Audio(heard)
@@ -49,7 +49,7 @@ def test_a_chirp_is_the_chirp_of_the_other_rate(tmp_path: Path, stated: int, hea
 
 
 @pytest.mark.parametrize("heard", [8000, 24_000, 48_000])
-def test_parts_and_blocks_are_those_of_the_whole(tmp_path: Path, heard: int) -> None:
+def test_parts_and_blocks_are_those_of_the_whole(tmp_path, heard):
     rng = np.random.default_rng(0)
     noise = (0.1 * rng.standard_normal(30_000)).astype(np.float32)
     path = written(tmp_path / "x.wav", noise, 22_050)
@@ -63,13 +63,13 @@ def test_parts_and_blocks_are_those_of_the_whole(tmp_path: Path, heard: int) -> 
     np.testing.assert_allclose(blocks, whole, atol=1e-6)
 
 
-def test_at_its_own_rate_a_recording_is_what_its_file_holds(tmp_path: Path) -> None:
+def test_at_its_own_rate_a_recording_is_what_its_file_holds(tmp_path):
     samples = sweep(44_100, top_hz=20_000)
     path = written(tmp_path / "x.wav", samples, 44_100)
     assert np.array_equal(read_audio(path, audio=Audio(44_100)), samples)
 
 
-def test_a_chosen_channel_all_of_them_and_their_mean(tmp_path: Path) -> None:
+def test_a_chosen_channel_all_of_them_and_their_mean(tmp_path):
     left, right = sweep(16_000), sweep(16_000, top_hz=900)
     path = written(tmp_path / "x.wav", np.stack([left, right], axis=1), 16_000)
     assert np.array_equal(read_audio(path), (left + right) / 2)
@@ -83,7 +83,7 @@ def test_a_chosen_channel_all_of_them_and_their_mean(tmp_path: Path) -> None:
     np.testing.assert_allclose(blocks, at_8, atol=1e-6)
 
 
-def test_a_missing_channel_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_missing_channel_is_refused_by_name(tmp_path):
     path = written(tmp_path / "mono.wav", sweep(16_000), 16_000)
     assert np.array_equal(read_audio(path, audio=Audio(channels=0)), sweep(16_000))
     reason = r"mono.wav has one channel, 0, but audio.channels = 1"
@@ -94,7 +94,7 @@ def test_a_missing_channel_is_refused_by_name(tmp_path: Path) -> None:
         next(read_blocks(path, 100, Audio(channels=1)))
 
 
-def test_speech_is_the_same_stretch_at_any_rate(tmp_path: Path) -> None:
+def test_speech_is_the_same_stretch_at_any_rate(tmp_path):
     """Frames of 20 ms: a tone from 0.2 to 0.6 s, then the hangover of 0.1 s."""
     sad = SpeechActivity(mode="endpoint", threshold_db=30.0, hangover_s=0.1)
     for rate in (8000, 16_000, 44_100):
@@ -108,7 +108,7 @@ def test_speech_is_the_same_stretch_at_any_rate(tmp_path: Path) -> None:
         assert measured.speech == pytest.approx(0.5 * rate, abs=2)
 
 
-def test_lengths_of_other_rates_have_other_keys() -> None:
+def test_lengths_of_other_rates_have_other_keys():
     sad = SpeechActivity(mode="on")
     keys = {
         identity(sad, audio) for audio in (Audio(), Audio(8000), Audio(channels=1), Audio(8000, 1))
@@ -118,7 +118,7 @@ def test_lengths_of_other_rates_have_other_keys() -> None:
     assert identity(OFF, Audio()) == "off"
 
 
-def test_notches_are_at_their_frequencies_at_any_rate() -> None:
+def test_notches_are_at_their_frequencies_at_any_rate():
     """One notch by scipy's firwin: at 44.1 kHz from 5 to 7 kHz."""
     notches = Notches(
         np.array([[6000.0]]), np.array([[2000.0]]), np.array([[101]]), np.array([0.0]), 44_100
@@ -131,7 +131,7 @@ def test_notches_are_at_their_frequencies_at_any_rate() -> None:
     assert drawn.lnl is not None and drawn.lnl.rate == 44_100
 
 
-def test_augmentation_works_at_the_network_s_rate(tmp_path: Path) -> None:
+def test_augmentation_works_at_the_network_s_rate(tmp_path):
     settings = Sections()
     settings.audio.sample_rate = 44_100
     settings.augmentation.chain = ("bandwidth",)
@@ -145,7 +145,7 @@ def test_augmentation_works_at_the_network_s_rate(tmp_path: Path) -> None:
     assert power[:5500].mean() == pytest.approx(44_100, rel=0.1)
 
 
-def test_codecs_of_wide_bands_are_refused_at_other_rates(tmp_path: Path) -> None:
+def test_codecs_of_wide_bands_are_refused_at_other_rates(tmp_path):
     settings = Sections()
     settings.audio.sample_rate = 44_100
     settings.augmentation.chain = ("codec",)

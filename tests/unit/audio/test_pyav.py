@@ -50,7 +50,7 @@ def encode(path: Path, samples: np.ndarray, rate: int, codec: str, **options: An
         ("a.aac", "aac", 22050),
     ],
 )
-def test_a_sine_comes_back(tmp_path: Path, name: str, codec: str, rate: int) -> None:
+def test_a_sine_comes_back(tmp_path, name, codec, rate):
     path = encode(tmp_path / name, sine(rate)[None], rate, codec, format={"a.MP4": "mp4"}.get(name))
     with pytest.raises(soundfile.LibsndfileError):
         soundfile.read(path)
@@ -63,7 +63,7 @@ def test_a_sine_comes_back(tmp_path: Path, name: str, codec: str, rate: int) -> 
     assert_allclose(middle.std(), 0.5 / np.sqrt(2), rtol=0.02)
 
 
-def test_samples_of_lossless_tracks_are_exact_and_channels_averaged(tmp_path: Path) -> None:
+def test_samples_of_lossless_tracks_are_exact_and_channels_averaged(tmp_path):
     stereo = np.round(np.stack([sine(16000), -0.5 * sine(16000)]) * 32768) / 32768
     path = encode(tmp_path / "a.mov", stereo, 16000, "pcm_s16le")
     assert decode(path).samples.shape == (16000, 2)
@@ -83,13 +83,13 @@ def test_samples_of_lossless_tracks_are_exact_and_channels_averaged(tmp_path: Pa
         (np.array([[0.25], [-1.5]], np.float64), [0.25, -1.5]),
     ],
 )
-def test_full_scale_is_1(samples: np.ndarray, expected: list[float]) -> None:
+def test_full_scale_is_1(samples, expected):
     x = as_float(samples)
     assert x.dtype == np.float32
     assert_array_equal(x[:, 0], np.array(expected, np.float32))
 
 
-def test_a_track_that_ends_early_is_refused(tmp_path: Path) -> None:
+def test_a_track_that_ends_early_is_refused(tmp_path):
     path = encode(
         tmp_path / "a.mp4", sine(16000, 5)[None], 16000, "aac", options={"movflags": "faststart"}
     )
@@ -106,9 +106,7 @@ def test_a_track_that_ends_early_is_refused(tmp_path: Path) -> None:
     ("name", "codec", "rate"),
     [("a.webm", "libopus", 48000), ("a.mka", "aac", 16000), ("a.avi", "pcm_s16le", 16000)],
 )
-def test_a_file_shorter_than_its_header_says_is_refused(
-    tmp_path: Path, name: str, codec: str, rate: int
-) -> None:
+def test_a_file_shorter_than_its_header_says_is_refused(tmp_path, name, codec, rate):
     path = encode(tmp_path / name, sine(rate, 2.0)[None], rate, codec)
     whole = path.read_bytes()
     assert audio_length(path) >= 32000
@@ -120,13 +118,13 @@ def test_a_file_shorter_than_its_header_says_is_refused(
         assert f"{path} cannot be decoded to its end {promised}" in str(caught.value)
 
 
-def test_a_live_recording_of_unknown_size_is_read(tmp_path: Path) -> None:
+def test_a_live_recording_of_unknown_size_is_read(tmp_path):
     path = encode(tmp_path / "a.webm", sine(48000)[None], 48000, "libopus", options={"live": "1"})
     assert bytes.fromhex("1853806701FFFFFFFFFFFFFF") in path.read_bytes()
     assert 16000 <= audio_length(path) < 16000 * 1.15
 
 
-def test_a_playlist_reads_no_other_file(tmp_path: Path) -> None:
+def test_a_playlist_reads_no_other_file(tmp_path):
     secret = encode(tmp_path / "secret.aac", sine(16000)[None], 16000, "aac")
     (tmp_path / "a.m4a").write_text(
         f"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:2,\n{secret.resolve()}\n#EXT-X-ENDLIST\n"
@@ -139,7 +137,7 @@ def test_a_playlist_reads_no_other_file(tmp_path: Path) -> None:
             read_audio(tmp_path / name)
 
 
-def test_a_video_without_sound(tmp_path: Path) -> None:
+def test_a_video_without_sound(tmp_path):
     with av.open(str(tmp_path / "a.mp4"), "w") as container:
         stream = container.add_stream("mpeg4", rate=10)
         stream.width = stream.height = 32
@@ -154,9 +152,7 @@ def test_a_video_without_sound(tmp_path: Path) -> None:
         read_audio(tmp_path / "a.mp4")
 
 
-def test_a_long_track_is_read_without_being_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_track_is_read_without_being_held(tmp_path, monkeypatch):
     """To the same samples, whole, in parts and in blocks, and whichever way its content comes."""
     stereo = np.stack([sine(44100, 3.0), 0.5 * sine(44100, 3.0)])
     path = encode(tmp_path / "a.m4a", stereo, 44100, "aac")
@@ -177,9 +173,7 @@ def test_a_long_track_is_read_without_being_held(
         assert_allclose(np.concatenate(list(read_blocks(long, 5000))), whole, atol=1e-6)
 
 
-def test_a_long_track_takes_no_memory_that_is_not_requested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_track_takes_no_memory_that_is_not_requested(tmp_path, monkeypatch):
     """A minute of silence in some kilobytes."""
 
     path = encode(tmp_path / "a.m4a", np.zeros((1, 60 * 16000)), 16000, "aac")
@@ -196,7 +190,7 @@ def test_a_long_track_takes_no_memory_that_is_not_requested(
     assert peak < 10**6
 
 
-def test_limits_of_what_is_decoded(tmp_path: Path) -> None:
+def test_limits_of_what_is_decoded(tmp_path):
     path = encode(tmp_path / "a.m4a", np.zeros((1, 60 * 16000)), 16000, "aac")
     with pytest.raises(AsdfError, match=r"a\.m4a is longer than 30 s, the limit max_seconds"):
         audio_length(Source(str(path), limits=Limits(max_seconds=30)))

@@ -87,7 +87,7 @@ def reference(x: np.ndarray, draws: Draws, settings: RawBoost) -> np.ndarray:
 
 @pytest.mark.parametrize("algo", range(1, 9))
 @pytest.mark.parametrize("length", [400, 16001])
-def test_every_algorithm_equals_the_scipy_reference(algo: int, length: int) -> None:
+def test_every_algorithm_equals_the_scipy_reference(algo, length):
     settings = replace(ALWAYS, algo=algo)
     for seed in range(5):
         x = noise(length, seed)
@@ -110,14 +110,14 @@ def test_every_algorithm_equals_the_scipy_reference(algo: int, length: int) -> N
         {"minF": 7900, "maxF": 8000, "minBW": 2000, "maxBW": 3000},
     ],
 )
-def test_other_filter_settings_equal_the_scipy_reference(changes: dict) -> None:
+def test_other_filter_settings_equal_the_scipy_reference(changes):
     settings = replace(ALWAYS, algo=4, **changes)
     x = noise(6000)
     draws = draw(6000, settings, np.random.default_rng(7))
     assert_allclose(boost(x, draws, settings), reference(x, draws, settings), atol=1e-4)
 
 
-def test_published_order_of_the_filter_draws() -> None:
+def test_published_order_of_the_filter_draws():
     """LnL's uniforms come filter by filter: centre, width and taps of each notch, then the gain."""
     uniform = np.random.default_rng(3).random((5, 16))
     lnl = draw(100, replace(ALWAYS, algo=1), np.random.default_rng(3)).lnl
@@ -128,7 +128,7 @@ def test_published_order_of_the_filter_draws() -> None:
     assert_allclose(lnl.gains_db[1:], -5 - 15 * uniform[1:, -1])
 
 
-def test_filters_reach_their_drawn_gain() -> None:
+def test_filters_reach_their_drawn_gain():
     notches = draw(100, replace(ALWAYS, algo=1, minG=3, maxG=3), np.random.default_rng(0)).lnl
     for k, coefficients in enumerate(design(notches)):
         assert len(coefficients) == (notches.taps[k] - 1).sum() + 1
@@ -138,7 +138,7 @@ def test_filters_reach_their_drawn_gain() -> None:
         assert_allclose(coefficients, reference_filter(notches, k), atol=1e-9)
 
 
-def test_isd_disturbs_distinct_samples_up_to_p_percent() -> None:
+def test_isd_disturbs_distinct_samples_up_to_p_percent():
     settings = replace(ALWAYS, algo=2)
     counts = []
     for seed in range(50):
@@ -149,7 +149,7 @@ def test_isd_disturbs_distinct_samples_up_to_p_percent() -> None:
     assert 0 <= min(counts) < 10 and 90 < max(counts) <= 100
 
 
-def test_ssi_gives_the_drawn_signal_to_noise_ratio() -> None:
+def test_ssi_gives_the_drawn_signal_to_noise_ratio():
     settings = replace(ALWAYS, algo=3, SNRmin=10, SNRmax=40)
     x = noise(20000)
     draws = draw(20000, settings, np.random.default_rng(1))
@@ -163,7 +163,7 @@ def test_ssi_gives_the_drawn_signal_to_noise_ratio() -> None:
 
 
 @pytest.mark.parametrize("algo", range(1, 9))
-def test_short_and_silent_waveforms_stay_finite(algo: int) -> None:
+def test_short_and_silent_waveforms_stay_finite(algo):
     settings = replace(ALWAYS, algo=algo)
     for length in (1, 2, 3, 50):
         for x in (np.zeros(length, np.float32), noise(length)):
@@ -175,7 +175,7 @@ def test_short_and_silent_waveforms_stay_finite(algo: int) -> None:
     )
 
 
-def test_same_generator_same_output() -> None:
+def test_same_generator_same_output():
     x = noise(4000)
     first, again, other = (augmented(x, ALWAYS, np.random.default_rng(seed)) for seed in (5, 5, 6))
     assert_array_equal(first, again)
@@ -183,7 +183,7 @@ def test_same_generator_same_output() -> None:
     assert_array_equal(x, noise(4000))
 
 
-def test_applying_ratio_enabled_and_algo_0() -> None:
+def test_applying_ratio_enabled_and_algo_0():
     x = noise(200)
     rng = np.random.default_rng(0)
     changed = [

@@ -53,7 +53,7 @@ def assert_as_alone(waveforms, draws, settings, atol: float = 2e-6) -> None:
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 @pytest.mark.parametrize("length", [400, 9001])
-def test_every_algorithm_is_that_of_single_waveforms(algo: int, length: int) -> None:
+def test_every_algorithm_is_that_of_single_waveforms(algo, length):
     settings = replace(ALWAYS, algo=algo)
     waveforms, draws = batch_of(length, settings)
     before = waveforms.copy()
@@ -73,12 +73,12 @@ def test_every_algorithm_is_that_of_single_waveforms(algo: int, length: int) -> 
         {"P": 100, "g_sd": 0.5},
     ],
 )
-def test_other_settings_are_those_of_single_waveforms(changes: dict) -> None:
+def test_other_settings_are_those_of_single_waveforms(changes):
     settings = replace(ALWAYS, algo=4, **changes)
     assert_as_alone(*batch_of(3000, settings), settings, atol=2e-5)
 
 
-def test_a_row_does_not_depend_on_its_neighbours() -> None:
+def test_a_row_does_not_depend_on_its_neighbours():
     settings = replace(ALWAYS, algo=4)
     waveforms, draws = (part[::-1] for part in batch_of(5000, settings))
     whole = boosted_batch(torch.from_numpy(waveforms.copy()), draws, settings)
@@ -90,7 +90,7 @@ def test_a_row_does_not_depend_on_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_short_and_silent_waveforms_stay_finite(algo: int) -> None:
+def test_short_and_silent_waveforms_stay_finite(algo):
     settings = replace(ALWAYS, algo=algo)
     for length in (1, 2, 50):
         waveforms, draws = batch_of(length, settings, left_out=())
@@ -102,7 +102,7 @@ def test_short_and_silent_waveforms_stay_finite(algo: int) -> None:
         assert_array_equal(boosted[0], 0)
 
 
-def test_silent_stationary_noise_changes_nothing() -> None:
+def test_silent_stationary_noise_changes_nothing():
     settings = replace(ALWAYS, algo=3)
     waveforms, draws = batch_of(500, settings, 2, left_out=())
     draws[0] = replace(draws[0], ssi=replace(draws[0].ssi, white=np.zeros(500, np.float32)))
@@ -111,13 +111,13 @@ def test_silent_stationary_noise_changes_nothing() -> None:
     assert np.abs(boosted[1] - waveforms[1]).max() > 1e-4
 
 
-def test_a_batch_without_draws_is_the_batch() -> None:
+def test_a_batch_without_draws_is_the_batch():
     waveforms = torch.rand(3, 400)
     assert boosted_batch(waveforms, [None] * 3, ALWAYS) is waveforms
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_no_value_is_read_from_the_device(algo: int) -> None:
+def test_no_value_is_read_from_the_device(algo):
     """On the device 'meta' tensors have shapes and no values: whatever needs one fails."""
     settings = replace(ALWAYS, algo=algo)
     waveforms, draws = batch_of(3000, settings)
@@ -132,7 +132,7 @@ def test_no_value_is_read_from_the_device(algo: int) -> None:
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_what_is_drawn_goes_from_process_to_process(algo: int) -> None:
+def test_what_is_drawn_goes_from_process_to_process(algo):
     settings = replace(ALWAYS, algo=algo)
     waveforms, draws = batch_of(700, settings)
     prepared = prepare(torch.from_numpy(waveforms), draws, settings)
@@ -144,7 +144,7 @@ def test_what_is_drawn_goes_from_process_to_process(algo: int) -> None:
 @pytest.mark.real_gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: pytest -m real_gpu")
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_on_a_gpu_nothing_waits_and_the_noises_are_the_same(algo: int) -> None:
+def test_on_a_gpu_nothing_waits_and_the_noises_are_the_same(algo):
     settings, device = replace(ALWAYS, algo=algo), torch.device("cuda", 0)
     waveforms, draws = batch_of(9001, settings)
     prepared = prepare(torch.from_numpy(waveforms), draws, settings).pin_memory()
@@ -160,7 +160,7 @@ def test_on_a_gpu_nothing_waits_and_the_noises_are_the_same(algo: int) -> None:
     )
 
 
-def test_single_waveforms_are_augmented_without_torch() -> None:
+def test_single_waveforms_are_augmented_without_torch():
     code = (
         "import sys, asdf.audio, asdf.audio.rawboost; "
         "assert 'torch' not in sys.modules, 'torch was imported'"

@@ -32,7 +32,7 @@ def write(path: Path, rate: int = RATE, channels: int = 1, seconds: float = 2) -
 
 
 @pytest.mark.parametrize("suffix", ["flac", "wav", "ogg", "mp3"])
-def test_a_part_has_the_frames_of_the_whole_recording(tmp_path: Path, suffix: str) -> None:
+def test_a_part_has_the_frames_of_the_whole_recording(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
     whole = write(path)
     part = f"{path}#t=0.25,1.5"
@@ -46,7 +46,7 @@ def test_a_part_has_the_frames_of_the_whole_recording(tmp_path: Path, suffix: st
     assert audio_length(part) == decoded_length(part) == 20000
 
 
-def test_times_are_rounded_half_up_as_numbers_of_frames(tmp_path: Path) -> None:
+def test_times_are_rounded_half_up_as_numbers_of_frames(tmp_path):
     path = tmp_path / "a.wav"
     whole = write(path, rate=8000)
     # 0.1000625 s are 800.5 frames: 801. 0.2 s from there are 1600 frames.
@@ -56,7 +56,7 @@ def test_times_are_rounded_half_up_as_numbers_of_frames(tmp_path: Path) -> None:
     assert audio_length(part) == 3200  # at 16 kHz
 
 
-def test_a_part_may_be_a_channel(tmp_path: Path) -> None:
+def test_a_part_may_be_a_channel(tmp_path):
     path = tmp_path / "a.flac"
     whole = write(path, channels=2)
     np.testing.assert_array_equal(read_audio(f"{path}#channel=1"), whole[:, 1])
@@ -67,7 +67,7 @@ def test_a_part_may_be_a_channel(tmp_path: Path) -> None:
         read_audio(f"{path}#channel=2")
 
 
-def test_a_part_of_a_member_of_a_tar(tmp_path: Path) -> None:
+def test_a_part_of_a_member_of_a_tar(tmp_path):
     whole = write(tmp_path / "a.flac")
     with tarfile.open(tmp_path / "x.tar", "w") as tar:
         tar.add(tmp_path / "a.flac", "s/a.flac")
@@ -81,14 +81,14 @@ def test_a_part_of_a_member_of_a_tar(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("times", ["1.5,2.5", "2,3", "1,1", "1.5,1"])
-def test_a_part_that_is_not_in_its_recording_is_refused(tmp_path: Path, times: str) -> None:
+def test_a_part_that_is_not_in_its_recording_is_refused(tmp_path, times):
     path = tmp_path / "a.wav"
     write(path)
     with pytest.raises(AsdfError, match=r"is not part of its recording, which is 2.000 s long"):
         read_audio(f"{path}#t={times}")
 
 
-def test_names_of_parts_are_read_and_written_the_same() -> None:
+def test_names_of_parts_are_read_and_written_the_same():
     part = Part(Decimal("10.00"), Decimal("1E+1") + Decimal("0.125"))
     assert part_path("a.wav", part) == "a.wav#t=10,10.125"
     assert split_part("a.wav#t=10,10.125") == ("a.wav", Part(Decimal(10), Decimal("10.125")))

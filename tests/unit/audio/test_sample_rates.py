@@ -17,7 +17,7 @@ def noise(length: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("rate", [8000, 22050, 44100, 48000])
-def test_equals_torchaudio(rate: int) -> None:
+def test_equals_torchaudio(rate):
     x = noise(3001)
     expected = torchaudio.functional.resample(torch.from_numpy(x), rate, 16000).numpy()
     assert resample(x, rate).dtype == np.float32
@@ -25,7 +25,7 @@ def test_equals_torchaudio(rate: int) -> None:
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 44100])
-def test_without_a_table_the_filter_is_the_same(rate: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_table_the_filter_is_the_same(rate, monkeypatch):
     x = noise(3001)
     with_table = resample(x, rate)
     monkeypatch.setattr(sample_rates, "_LARGEST_TABLE", 0)
@@ -33,7 +33,7 @@ def test_without_a_table_the_filter_is_the_same(rate: int, monkeypatch: pytest.M
     assert_allclose(resample(x, rate), with_table, atol=1e-4)
 
 
-def test_rates_without_a_common_factor() -> None:
+def test_rates_without_a_common_factor():
     """11,127 Hz, of old Macintosh recordings: a table of the phases would take gigabytes."""
     seconds = np.arange(11127) / 11127
     y = resample(np.sin(2 * np.pi * 440 * seconds).astype(np.float32), 11127)
@@ -43,7 +43,7 @@ def test_rates_without_a_common_factor() -> None:
 
 
 @pytest.mark.parametrize("rate", [8000, 11127, 16000, 44100, 48000, 96000])
-def test_length_is_the_ceiling_of_the_exact_quotient(rate: int) -> None:
+def test_length_is_the_ceiling_of_the_exact_quotient(rate):
     for frames in (1, 2, 3, 441, 1000, 44101):
         x = noise(frames)
         assert (
@@ -51,7 +51,7 @@ def test_length_is_the_ceiling_of_the_exact_quotient(rate: int) -> None:
         )
 
 
-def test_length_where_torchaudio_rounds() -> None:
+def test_length_where_torchaudio_rounds():
     frames = 441 * 500 + pow(160, -1, 441)  # 1/441 more than a whole number of samples at 16 kHz
     x = noise(frames)
     short = torchaudio.functional.resample(torch.from_numpy(x), 44100, 16000).numpy()
@@ -61,7 +61,7 @@ def test_length_where_torchaudio_rounds() -> None:
 
 
 @pytest.mark.parametrize("rate", [8000, 22050, 44100, 48000, 11127])
-def test_source_span_holds_all_that_an_output_depends_on(rate: int) -> None:
+def test_source_span_holds_all_that_an_output_depends_on(rate):
     x = noise(4 * rate)
     whole = resample(x, rate)
     for start, stop in ((0, 1), (1, 2), (30000, 30500), (33333, 33334), (63990, 64000)):
@@ -72,7 +72,7 @@ def test_source_span_holds_all_that_an_output_depends_on(rate: int) -> None:
         assert_allclose(part, whole[start:stop], atol=1e-6)
 
 
-def test_without_a_table_memory_is_that_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_table_memory_is_that_of_a_part(monkeypatch):
     x = noise(20011)
     whole = resample(x, 1009)
     monkeypatch.setattr(sample_rates, "_AT_ONCE", 1000)

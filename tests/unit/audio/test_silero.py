@@ -40,7 +40,7 @@ def recording() -> np.ndarray:
 
 
 @installed
-def test_it_distinguishes_speech_from_loud_noise(recording: np.ndarray) -> None:
+def test_it_distinguishes_speech_from_loud_noise(recording):
     mask = speech_mask(recording, SILERO)
     assert mask.shape == recording.shape and mask.dtype == bool
     parts = [mask[a:b].mean() for a, b in ((0, 16000), (16000, 48000), (50000, 64000))]
@@ -49,7 +49,7 @@ def test_it_distinguishes_speech_from_loud_noise(recording: np.ndarray) -> None:
 
 
 @installed
-def test_what_was_heard_before_does_not_matter_nor_does_the_thread(recording: np.ndarray) -> None:
+def test_what_was_heard_before_does_not_matter_nor_does_the_thread(recording):
     alone = speech_probabilities(recording)
     assert len(np.unique(alone)) > 50
     speech_probabilities(recording[::-1].copy())
@@ -62,7 +62,7 @@ def test_what_was_heard_before_does_not_matter_nor_does_the_thread(recording: np
 
 
 @installed
-def test_it_leaves_torchs_threads_as_they_are() -> None:
+def test_it_leaves_torchs_threads_as_they_are():
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
@@ -75,12 +75,12 @@ def test_it_leaves_torchs_threads_as_they_are() -> None:
 
 @installed
 @pytest.mark.parametrize("length", [1, WINDOW - 1, WINDOW, WINDOW + 1])
-def test_any_length_has_a_mask(recording: np.ndarray, length: int) -> None:
+def test_any_length_has_a_mask(recording, length):
     assert speech_mask(recording[30000 : 30000 + length], SILERO).shape == (length,)
 
 
 @installed
-def test_threshold_and_hangover(recording: np.ndarray) -> None:
+def test_threshold_and_hangover(recording):
     everything = SpeechActivity("on", hangover_s=0.0, detector="silero", silero_threshold=0.0)
     assert speech_mask(recording, everything).all()
     probabilities = speech_probabilities(recording)
@@ -95,17 +95,17 @@ def test_threshold_and_hangover(recording: np.ndarray) -> None:
 
 
 @installed
-def test_a_recording_without_speech_is_left_whole() -> None:
+def test_a_recording_without_speech_is_left_whole():
     silence = np.zeros(5000, np.float32)
     assert cut_to_speech(silence, SILERO) is silence
 
 
 @installed
-def test_the_version_of_the_network_is_part_of_what_a_measurement_depends_on() -> None:
+def test_the_version_of_the_network_is_part_of_what_a_measurement_depends_on():
     assert identity(SILERO) == f"on, silero {version('silero-vad')}, 0.5, 0.0"
 
 
-def test_without_the_package_it_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_it_is_refused_before_any_work(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
     message = (
         "sad.detector = 'silero' needs the package silero-vad, version 5 or newer, and "
@@ -119,7 +119,7 @@ def test_without_the_package_it_is_refused_before_any_work(monkeypatch: pytest.M
         refuses(SpeechActivity("off", detector="silero"))
 
 
-def test_what_decides_and_nothing_else_is_part_of_the_identity() -> None:
+def test_what_decides_and_nothing_else_is_part_of_the_identity():
     assert identity(SpeechActivity("off", 20.0)) == identity(SpeechActivity())
     same = SpeechActivity("on", silero_threshold=0.9)
     assert identity(same) == identity(SpeechActivity("on")) == "on, energy, 30.0, 0.1"

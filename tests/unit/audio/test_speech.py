@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("sad", MODES, ids=lambda sad: sad.mode)
-def test_a_part_is_that_of_the_whole_speech(path: Path, sad: SpeechActivity) -> None:
+def test_a_part_is_that_of_the_whole_speech(path, sad):
     whole = cut_to_speech(read_audio(path), sad)
     assert_array_equal(read_speech(path, sad), whole)
     assert_array_equal(read_speech(path, sad, 700), whole[700:])
@@ -37,7 +37,7 @@ def test_a_part_is_that_of_the_whole_speech(path: Path, sad: SpeechActivity) -> 
 
 @pytest.mark.parametrize("sad", MODES, ids=lambda sad: sad.mode)
 @pytest.mark.parametrize("samples", [1000, 36000, 36001, 10**6])
-def test_a_beginning_comes_with_both_lengths(path: Path, sad: SpeechActivity, samples: int) -> None:
+def test_a_beginning_comes_with_both_lengths(path, sad, samples):
     whole = cut_to_speech(read_audio(path), sad)
     beginning = read_beginning(path, sad, samples)
     assert_array_equal(beginning.waveform, whole[:samples])
@@ -47,9 +47,7 @@ def test_a_beginning_comes_with_both_lengths(path: Path, sad: SpeechActivity, sa
     assert from_array.length == beginning.length == measure_speech(path, sad)
 
 
-def test_only_speech_activity_detection_needs_the_samples_before_a_part(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_speech_activity_detection_needs_the_samples_before_a_part(path, monkeypatch):
     parts = []
 
     def read(path: Path, *part: object, audio: object = None) -> np.ndarray:
@@ -62,7 +60,7 @@ def test_only_speech_activity_detection_needs_the_samples_before_a_part(
     assert parts == [(8000, 100), (), ()]
 
 
-def test_a_measurement_decodes_only_on_request(path: Path) -> None:
+def test_a_measurement_decodes_only_on_request(path):
     whole = path.with_suffix(".flac")
     soundfile.write(whole, read_audio(path), 16000)
     content = bytearray(whole.read_bytes())

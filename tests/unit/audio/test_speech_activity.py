@@ -23,17 +23,17 @@ def stretches(waveform: np.ndarray, sad: SpeechActivity) -> np.ndarray:
     return np.flatnonzero(np.diff(mask, prepend=0, append=0)).reshape(-1, 2)
 
 
-def test_hangover_follows_speech_and_does_not_precede_it() -> None:
+def test_hangover_follows_speech_and_does_not_precede_it():
     speech = stretches(burst_at(3, 12), SpeechActivity(hangover_s=0.04))
     assert_array_equal(speech, [[3 * FRAME, 6 * FRAME], [12 * FRAME, 15 * FRAME]])
 
 
-def test_hangover_joins_what_is_close() -> None:
+def test_hangover_joins_what_is_close():
     speech = stretches(burst_at(3, 6), SpeechActivity(hangover_s=0.04))
     assert_array_equal(speech, [[3 * FRAME, 9 * FRAME]])
 
 
-def test_mask_covers_a_shorter_last_frame() -> None:
+def test_mask_covers_a_shorter_last_frame():
     x = burst_at(19)[: 19 * FRAME + 7]
     mask = speech_mask(x, SpeechActivity(hangover_s=0))
     assert mask.shape == x.shape
@@ -41,20 +41,20 @@ def test_mask_covers_a_shorter_last_frame() -> None:
 
 
 @pytest.mark.parametrize(("level_db", "frames"), [(-29, 2), (-31, 1)])
-def test_threshold_is_relative_to_the_loudest_frame(level_db: float, frames: int) -> None:
+def test_threshold_is_relative_to_the_loudest_frame(level_db, frames):
     for gain in (1.0, 0.001):
         pattern = burst_at(0, of=1)
         x = gain * np.concatenate([pattern, 10 ** (level_db / 20) * pattern])
         assert speech_mask(x, SpeechActivity(hangover_s=0)).sum() == frames * FRAME
 
 
-def test_a_constant_offset_is_not_speech() -> None:
+def test_a_constant_offset_is_not_speech():
     x = burst_at(5)
     sad = SpeechActivity()
     assert_array_equal(speech_mask(x + np.float32(0.25), sad), speech_mask(x, sad))
 
 
-def test_modes() -> None:
+def test_modes():
     x = burst_at(3, 12)
     x += (
         np.arange(len(x), dtype=np.float32) * 1e-9
@@ -70,7 +70,7 @@ def test_modes() -> None:
 
 @pytest.mark.parametrize("mode", ["off", "endpoint", "on"])
 @pytest.mark.parametrize("level", [0.0, 0.25])
-def test_digital_silence_is_left_whole(mode: str, level: float) -> None:
+def test_digital_silence_is_left_whole(mode, level):
     x = np.full(1001, level, np.float32)
     assert stretches(x, SpeechActivity(mode)).shape == (0, 2)
     assert_array_equal(cut_to_speech(x, SpeechActivity(mode)), x)

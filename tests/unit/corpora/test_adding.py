@@ -69,17 +69,17 @@ def tests() -> str:
     return "\n".join(file.read_text(encoding="utf-8") for file in reading)
 
 
-def test_no_corpus_lacks_anything(tests: str) -> None:
+def test_no_corpus_lacks_anything(tests):
     problems = {name: missing(corpus, tests) for name, corpus in KNOWN.items()}
     assert {name: lacking for name, lacking in problems.items() if lacking} == {}
 
 
-def test_the_document_names_no_corpus_that_is_unknown() -> None:
+def test_the_document_names_no_corpus_that_is_unknown():
     for name in first_cells(NAMES):
         choose(name) if name not in KNOWN else None
 
 
-def test_every_file_has_corpora_of_names_of_their_own() -> None:
+def test_every_file_has_corpora_of_names_of_their_own():
     (folder,) = folders
     defined: list[str] = []
     for file in sorted(Path(folder).glob("[!_]*.py")):
@@ -90,7 +90,7 @@ def test_every_file_has_corpora_of_names_of_their_own() -> None:
     assert set(defined) <= set(KNOWN)
 
 
-def test_what_a_new_corpus_lacks_is_said(tests: str) -> None:
+def test_what_a_new_corpus_lacks_is_said(tests):
     corpus = KnownCorpus(
         name="new-corpus",
         title="New",

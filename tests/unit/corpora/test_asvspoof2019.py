@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tarfile
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from asdf.corpora import choose, find_tree, read_known
 from asdf.corpora.checking import OnDisk, compare_with_disk
 from asdf.errors import AsdfError
 from asdf.trials.lists import check_files, open_tree
-from tests.unit.corpora.conftest import Lay, Read, move_into_tar
+from tests.unit.corpora.conftest import move_into_tar
 from tests.unit.corpora.test_protocols import LA19
 
 PROTOCOLS = "LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm"
@@ -20,7 +19,7 @@ PROTOCOLS = "LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm"
 FLAC19 = "LA/ASVspoof2019_LA_train/flac"
 
 
-def test_asvspoof_2019_has_the_ids_that_it_always_had(lay: Lay, read: Read) -> None:
+def test_asvspoof_2019_has_the_ids_that_it_always_had(lay, read):
     root = lay({f"{PROTOCOLS}.train.trn.txt": LA19}, f"{FLAC19}/LA_T_1.flac\n{FLAC19}/LA_T_2.flac")
     utterances, _ = read("asvspoof19", root)
     assert (
@@ -38,7 +37,7 @@ def test_asvspoof_2019_has_the_ids_that_it_always_had(lay: Lay, read: Read) -> N
 @pytest.mark.parametrize(
     ("name", "file"), [("asvspoof19-dev", "dev.trl"), ("asvspoof19:eval", "eval.trl")]
 )
-def test_the_other_sets_of_2019(lay: Lay, read: Read, name: str, file: str) -> None:
+def test_the_other_sets_of_2019(lay, read, name, file):
     subset = file.split(".")[0]
     root = lay({f"{PROTOCOLS}.{file}.txt": LA19})
     assert read(name, root)[0].ids[0] == f"LA/ASVspoof2019_LA_{subset}/flac/LA_T_1.flac"
@@ -46,7 +45,7 @@ def test_the_other_sets_of_2019(lay: Lay, read: Read, name: str, file: str) -> N
         read("asvspoof19", root)
 
 
-def test_suffixes_in_capitals_are_found_and_foreign_files_are_not(lay: Lay, read: Read) -> None:
+def test_suffixes_in_capitals_are_found_and_foreign_files_are_not(lay, read):
     root = lay(
         {f"{PROTOCOLS}.train.trn.txt": LA19},
         f"{FLAC19}/LA_T_1.FLAC\n{FLAC19}/._LA_T_1.FLAC\n{FLAC19}/LA_T_2.txt\n{FLAC19}/.LA_T_2.flac",
@@ -59,7 +58,7 @@ def test_suffixes_in_capitals_are_found_and_foreign_files_are_not(lay: Lay, read
         check_files([utterances])
 
 
-def test_a_tar_of_it_next_to_other_corpora_has_the_same_ids(lay: Lay, tmp_path: Path) -> None:
+def test_a_tar_of_it_next_to_other_corpora_has_the_same_ids(lay, tmp_path):
     files = {
         f"{PROTOCOLS}.train.trn.txt": LA19,
         f"{FLAC19}/LA_T_1.flac": "one",
@@ -78,7 +77,7 @@ def test_a_tar_of_it_next_to_other_corpora_has_the_same_ids(lay: Lay, tmp_path: 
     check_files([packed])
 
 
-def test_a_tar_of_the_audio_next_to_unpacked_protocols(lay: Lay, read: Read) -> None:
+def test_a_tar_of_the_audio_next_to_unpacked_protocols(lay, read):
     root = lay({f"{PROTOCOLS}.train.trn.txt": LA19}, f"{FLAC19}/LA_T_1.flac\n{FLAC19}/LA_T_2.FLAC")
     move_into_tar(
         root / "LA/ASVspoof2019_LA_train",
@@ -92,6 +91,6 @@ def test_a_tar_of_the_audio_next_to_unpacked_protocols(lay: Lay, read: Read) -> 
 
 
 @pytest.mark.parametrize("outer", ["DS_10283_3336", "DS_10283_3336/LA"])
-def test_2019_as_its_archive_of_archives_unpacks(lay: Lay, outer: str) -> None:
+def test_2019_as_its_archive_of_archives_unpacks(lay, outer):
     root = lay({f"{outer}/{PROTOCOLS}.train.trn.txt": LA19})
     assert find_tree(choose("asvspoof19").corpus, root).root == root / outer

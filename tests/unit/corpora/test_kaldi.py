@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from asdf.corpora.checking import OnDisk, compare_with_disk
 from asdf.errors import AsdfError
 from asdf.recipe.declared_corpora import Corpus
 from asdf.trials.lists import check_files, open_tree
-from tests.unit.corpora.conftest import Lay, Read
 
 
-def test_paths_in_the_folder_and_outside_of_it(lay: Lay, read: Read, tmp_path: Path) -> None:
+def test_paths_in_the_folder_and_outside_of_it(lay, read, tmp_path):
     outside = lay(empty="LA_T_2.flac\nx y.flac", folder="audio")
     files = {
         "train/wav.scp": f"LA_T_1 {tmp_path}/data/wavs/LA_T_1.flac\nLA_T_2 {outside}/LA_T_2.flac\n"
@@ -47,14 +44,14 @@ def test_paths_in_the_folder_and_outside_of_it(lay: Lay, read: Read, tmp_path: P
         ("a x\nb ./x\n", "a spoof\nb spoof\n", "line 2: './x' is already in line 1"),
     ],
 )
-def test_what_does_not_fit(lay: Lay, read: Read, scp: str, labels: str, message: str) -> None:
+def test_what_does_not_fit(lay, read, scp, labels, message):
     root = lay({"wav.scp": scp, "utt2lab": labels})
     with pytest.raises(AsdfError) as caught:
         read("kaldi", root)
     assert message in str(caught.value)
 
 
-def test_a_folder_without_labels(lay: Lay, read: Read) -> None:
+def test_a_folder_without_labels(lay, read):
     root = lay({"wav.scp": "a x\n"})
     with pytest.raises(AsdfError, match=r"there is no file .*utt2lab"):
         read("kaldi", root)

@@ -8,7 +8,6 @@ from asdf.corpora import KNOWN, compare_with_disk
 from asdf.errors import AsdfError
 from asdf.segments import COLUMN
 from asdf.trials.lists import open_tree
-from tests.unit.corpora.conftest import Lay, Read
 
 BONA_FIDE = "dev-clean_1462_170145_000020_000002"
 FULL = "dev01-gpt-sovits-full_3000_15664_000010_000001"
@@ -24,7 +23,7 @@ FILES = {"label_R01TTS.0.a.txt": LABELS_A, "label_R01TTS.0.b.txt": LABELS_B}
 AUDIO = f"R01TTS.0.a/{BONA_FIDE}.wav\nR01TTS.0.a/{FULL}.wav\nR01TTS.0.a/{PARTIAL}.wav"
 
 
-def test_the_first_part(lay: Lay, read: Read) -> None:
+def test_the_first_part(lay, read):
     trials, reading = read("llama-partial-spoof:a", lay(FILES, AUDIO))
     assert list(trials.ids) == AUDIO.split("\n")
     assert trials.labels.tolist() == [1, 0, 0]
@@ -39,9 +38,7 @@ def test_the_first_part(lay: Lay, read: Read) -> None:
 
 
 @pytest.mark.parametrize(("subset", "spoof"), [("full", FULL), ("partial", PARTIAL)])
-def test_bona_fide_with_the_spoofs_of_one_kind(
-    lay: Lay, read: Read, subset: str, spoof: str
-) -> None:
+def test_bona_fide_with_the_spoofs_of_one_kind(lay, read, subset, spoof):
     root = lay(FILES, AUDIO)
     trials, reading = read(f"llama-partial-spoof:{subset}", root)
     assert [name.split("/")[1] for name in trials.ids] == [f"{BONA_FIDE}.wav", f"{spoof}.wav"]
@@ -49,7 +46,7 @@ def test_bona_fide_with_the_spoofs_of_one_kind(
     assert not compare_with_disk(reading, open_tree(root)).unnamed
 
 
-def test_the_second_part_is_all_spoof(lay: Lay, read: Read) -> None:
+def test_the_second_part_is_all_spoof(lay, read):
     root = lay(FILES, f"R01TTS.0.b/{PASTED}.wav", folder="LlamaPartialSpoof")
     trials, _ = read("llama-partial-spoof:b", root.parent)
     assert trials.labels.tolist() == [0]
@@ -57,12 +54,12 @@ def test_the_second_part_is_all_spoof(lay: Lay, read: Read) -> None:
     assert list(trials.ids) == [f"LlamaPartialSpoof/R01TTS.0.b/{PASTED}.wav"]
 
 
-def test_a_missing_label_file_is_named(lay: Lay, read: Read) -> None:
+def test_a_missing_label_file_is_named(lay, read):
     with pytest.raises(AsdfError, match=r"no label_R01TTS\.0\.b\.txt"):
         read("llama-partial-spoof:b", lay({"label_R01TTS.0.a.txt": LABELS_A}))
 
 
-def test_the_published_numbers_add_up() -> None:
+def test_the_published_numbers_add_up():
     published = KNOWN["llama-partial-spoof"].published
     full, partial, a = (published[name] for name in ("full", "partial", "a"))
     assert (full.spoof or 0) + (partial.spoof or 0) == a.spoof

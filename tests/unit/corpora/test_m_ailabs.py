@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from asdf.errors import AsdfError
-from tests.unit.corpora.conftest import Lay, Read
 
 
-def test_m_ailabs(lay: Lay, read: Read) -> None:
+def test_m_ailabs(lay, read):
     book = "en_US/by_book/male/elliot_miller/hunters_space"
     elliot = f"{book}/wavs"
     mix, deep = "de_DE/by_book/mix/sagen/wavs", "de_DE/by_book/mix/mix/various/wavs"

@@ -10,7 +10,6 @@ import pytest
 from asdf.corpora.checking import OnDisk, compare_with_disk
 from asdf.errors import AsdfError
 from asdf.trials.lists import check_files, open_tree
-from tests.unit.corpora.conftest import Lay, Read
 
 HEADER = (
     "path|original_file|language|is_original_language|duration|training_data|model_name|"
@@ -18,7 +17,7 @@ HEADER = (
 )
 
 
-def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Read) -> None:
+def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay, read):
     first, second = "fake/de/facebook_mms-tts-deu", "fake/en/tts models vits"
     root = lay(
         {
@@ -58,7 +57,7 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay: Lay, read: Rea
         read("mlaad:fr", root)
 
 
-def test_a_line_of_a_table_without_its_path_is_noted(lay: Lay, read: Read) -> None:
+def test_a_line_of_a_table_without_its_path_is_noted(lay, read):
     table = "duration|path|model_name\n1.5\n2.5|./fake/de/x/a.wav|facebook/mms\n"
     root = lay({"fake/de/x/meta.csv": table}, "fake/de/x/a.wav")
     utterances, reading = read("mlaad", root)
@@ -68,7 +67,7 @@ def test_a_line_of_a_table_without_its_path_is_noted(lay: Lay, read: Read) -> No
     ]
 
 
-def test_languages_in_tars_of_their_own_are_a_part_of_mlaad(lay: Lay, read: Read) -> None:
+def test_languages_in_tars_of_their_own_are_a_part_of_mlaad(lay, read):
     root = lay(empty="fake/de/x/a.wav\nfake/en/y/b.wav")
     with tarfile.open(root / "fake/de.tar", "w") as tar:
         tar.add(root / "fake/de", "de")

@@ -7,7 +7,6 @@ import pytest
 from asdf.corpora.checking import OnDisk, compare_with_disk
 from asdf.errors import AsdfError
 from asdf.trials.lists import check_files, open_tree
-from tests.unit.corpora.conftest import Lay, Read
 
 FIRST, SECOND = "fake/de/facebook_mms-tts-deu", "fake/zh-cn/tts_models_zh_vits"
 HEADER = "path,language,model_name,transcript\n"
@@ -21,7 +20,7 @@ TRAIN = (
 )
 
 
-def test_the_protocols_name_models_and_count_a_recording_once(lay: Lay, read: Read) -> None:
+def test_the_protocols_name_models_and_count_a_recording_once(lay, read):
     audio = f"{FIRST}/a.wav\n{FIRST}/c.wav\n{FIRST}/other.wav\n{SECOND}/b.wav"
     root = lay({"mlaad4sourcetracing/train.csv": TRAIN}, audio)
     trials, reading = read("mlaad-source-tracing:train", root)
@@ -42,7 +41,7 @@ def test_the_protocols_name_models_and_count_a_recording_once(lay: Lay, read: Re
         read("mlaad-source-tracing:dev", root)
 
 
-def test_protocols_and_recordings_may_lie_next_to_each_other(lay: Lay, read: Read) -> None:
+def test_protocols_and_recordings_may_lie_next_to_each_other(lay, read):
     root = lay(
         {"MLAADv5_for_sourcetracing/eval.csv": "\ufeff" + HEADER + f"./{FIRST}/a.wav,de,mms,x\n"},
         f"MLAADv5/{FIRST}/a.wav",
@@ -66,7 +65,7 @@ def test_protocols_and_recordings_may_lie_next_to_each_other(lay: Lay, read: Rea
         ),
     ],
 )
-def test_a_damaged_protocol_is_refused(lay: Lay, read: Read, text: str, message: str) -> None:
+def test_a_damaged_protocol_is_refused(lay, read, text, message):
     root = lay({"mlaad4sourcetracing/dev.csv": text}, f"{FIRST}/a.wav")
     with pytest.raises(AsdfError, match=message):
         read("mlaad-source-tracing:dev", root)

@@ -9,7 +9,7 @@ from asdf.corpora import KNOWN, find_tree
 from asdf.errors import AsdfError
 from asdf.segments import COLUMN, Segment, spoofed_parts, spoofed_parts_of
 from asdf.trials.lists import check_files
-from tests.unit.corpora.conftest import Lay, Read, move_into_tar
+from tests.unit.corpora.conftest import move_into_tar
 
 PROTOCOL = """\
 LA_0069 CON_D_0000000 - CON spoof
@@ -31,7 +31,7 @@ def audio(home: str) -> str:
 
 
 @pytest.mark.parametrize("home", ["", "database/"])
-def test_segments_of_the_rttm_come_first(lay: Lay, read: Read, home: str) -> None:
+def test_segments_of_the_rttm_come_first(lay, read, home):
     files = {home + FILE: PROTOCOL, f"{home}dev/con_data/rttm_2cls_0sil": RTTM}
     root = lay(files, audio(home))
     (root / home / "segment_labels").mkdir()
@@ -47,7 +47,7 @@ def test_segments_of_the_rttm_come_first(lay: Lay, read: Read, home: str) -> Non
     check_files([trials])
 
 
-def test_the_finest_array_is_taken_without_an_rttm(lay: Lay, read: Read) -> None:
+def test_the_finest_array_is_taken_without_an_rttm(lay, read):
     root = lay({FILE: PROTOCOL}, audio(""))
     (root / "segment_labels").mkdir()
     names = [name.removesuffix(".wav") for name in RECORDINGS[:3]]
@@ -63,7 +63,7 @@ def test_the_finest_array_is_taken_without_an_rttm(lay: Lay, read: Read) -> None
     assert spoofed_parts_of(trials) == [(Segment(0.02, 0.06),), (Segment(0, 0.04),), ()]
 
 
-def test_a_spoof_without_segments_is_detected_but_not_localised(lay: Lay, read: Read) -> None:
+def test_a_spoof_without_segments_is_detected_but_not_localised(lay, read):
     trials, reading = read("partial-spoof:dev", lay({FILE: PROTOCOL}, audio("")))
     assert trials.columns[COLUMN] == ["?", "?", "-"]
     (note,) = reading.notes
@@ -73,7 +73,7 @@ def test_a_spoof_without_segments_is_detected_but_not_localised(lay: Lay, read: 
         spoofed_parts(trials, 0)
 
 
-def test_segments_that_contradict_a_label_are_noted(lay: Lay, read: Read) -> None:
+def test_segments_that_contradict_a_label_are_noted(lay, read):
     swapped = RTTM.replace("spoof", "x").replace("bonafide", "spoof").replace(" x ", " bonafide ")
     files = {FILE: PROTOCOL, "dev/con_data/rttm": swapped}
     trials, reading = read("partial-spoof:dev", lay(files, audio("")))
@@ -81,7 +81,7 @@ def test_segments_that_contradict_a_label_are_noted(lay: Lay, read: Read) -> Non
     assert "contradicts the labels of 2 trials, such as CON_D_0000001" in reading.notes[0]
 
 
-def test_archives_stay_as_tars(lay: Lay, read: Read) -> None:
+def test_archives_stay_as_tars(lay, read):
     root = lay({FILE: PROTOCOL, "dev/con_data/rttm": RTTM}, audio(""), folder="corpus/database")
     base = root.parents[1]
     move_into_tar(base / "corpus", base / "PartialSpoof.tar", ".")
@@ -90,11 +90,11 @@ def test_archives_stay_as_tars(lay: Lay, read: Read) -> None:
     assert reading.trials.columns[COLUMN] == ["0.53-0.78", "0-1.25", "-"]
 
 
-def test_a_missing_recording_is_named_as_it_is_distributed(lay: Lay, read: Read) -> None:
+def test_a_missing_recording_is_named_as_it_is_distributed(lay, read):
     trials, _ = read("partial-spoof:dev", lay({FILE: PROTOCOL}))
     assert trials.ids[0] == "dev/con_wav/CON_D_0000000.wav"
 
 
-def test_without_a_protocol_it_says_which_archive_has_it(lay: Lay, read: Read) -> None:
+def test_without_a_protocol_it_says_which_archive_has_it(lay, read):
     with pytest.raises(AsdfError, match=r"database_protocols\.tar\.gz"):
         read("partial-spoof:eval", lay({FILE: PROTOCOL}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 import pytest
 
@@ -98,16 +97,14 @@ TABLE = "utterance\tlabel\tattack\tcodec\na.flac\t1\t-\t\nb.flac\t0\tA01\topus\n
     ],
     ids=["2019-LA", "2019-PA", "2021-LA", "2021-DF", "5", "SpoofCeleb", "two", "tab", "windows"],
 )
-def test_every_format(
-    tmp_path: Path, text: str, ids: str, labels: list[int], columns: dict[str, str]
-) -> None:
+def test_every_format(tmp_path, text, ids, labels, columns):
     (tmp_path / "labels").write_text(text, encoding="utf-8", newline="")
     trials = read_protocol(tmp_path / "labels")
     assert list(trials.ids) == ids.split() and trials.labels.tolist() == labels
     assert dict(trials.columns) == {name: values.split() for name, values in columns.items()}
 
 
-def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
+def test_names_with_spaces_and_commas(tmp_path):
     (tmp_path / "meta.csv").write_text(WILD, encoding="utf-8")
     wild = read_protocol(tmp_path / "meta.csv")
     assert wild.ids == ["0.wav", "1.wav"] and wild.labels.tolist() == [0, 1]
@@ -116,7 +113,7 @@ def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
     assert read_protocol(str(tmp_path / "list.txt")).ids == ["my folder/a b.flac", "c.flac"]
 
 
-def test_a_table_of_trials_keeps_its_columns(tmp_path: Path) -> None:
+def test_a_table_of_trials_keeps_its_columns(tmp_path):
     (tmp_path / "t.tsv").write_text(TABLE, encoding="utf-8")
     trials = read_protocol(tmp_path / "t.tsv")
     assert trials.ids == ["a.flac", "b.flac"] and trials.columns == {
@@ -126,7 +123,7 @@ def test_a_table_of_trials_keeps_its_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [LA21, WILD, TABLE], ids=["columns", "csv", "table"])
-def test_gzip_and_a_byte_order_mark_change_nothing(tmp_path: Path, text: str) -> None:
+def test_gzip_and_a_byte_order_mark_change_nothing(tmp_path, text):
     (tmp_path / "plain").write_text(text, encoding="utf-8")
     (tmp_path / "other").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.encode()))
     plain, other = read_protocol(tmp_path / "plain"), read_protocol(tmp_path / "other")
@@ -134,7 +131,7 @@ def test_gzip_and_a_byte_order_mark_change_nothing(tmp_path: Path, text: str) ->
     assert other.labels.tolist() == plain.labels.tolist()
 
 
-def test_one_subset(tmp_path: Path) -> None:
+def test_one_subset(tmp_path):
     (tmp_path / "trial_metadata.txt").write_text(DF21, encoding="utf-8")
     chosen = read_protocol(tmp_path / "trial_metadata.txt", "eval")
     assert chosen.ids == ["DF_E_2", "DF_E_3"] and chosen.labels.tolist() == [0, 1]
@@ -186,21 +183,19 @@ def test_one_subset(tmp_path: Path) -> None:
         ("file,speaker\na.wav,b\n", "line 1: a csv with a column 'file' also needs 'label'"),
     ],
 )
-def test_what_does_not_fit_is_named_with_file_and_line(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_what_does_not_fit_is_named_with_file_and_line(tmp_path, text, message):
     (tmp_path / "labels").write_text(text, encoding="utf-8")
     with pytest.raises(AsdfError) as caught:
         read_protocol(tmp_path / "labels")
     assert str(caught.value).startswith(str(tmp_path / "labels")) and message in str(caught.value)
 
 
-def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist(tmp_path):
     with pytest.raises(AsdfError, match=r"cannot read .*none"):
         read_protocol(tmp_path / "none")
 
 
-def test_a_field_without_end(tmp_path: Path) -> None:
+def test_a_field_without_end(tmp_path):
     """The csv module raises an error of its own for more than 131,072 characters."""
     path = tmp_path / "meta.csv"
     path.write_text(f"file,speaker,label\na.wav,S,spoof\n{'b' * 200_000},S,spoof\n")

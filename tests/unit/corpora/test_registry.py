@@ -7,7 +7,6 @@ import pytest
 
 from asdf.corpora import KNOWN, choose, differences, find_tree, known_names
 from asdf.errors import AsdfError, UsageError
-from tests.unit.corpora.conftest import Lay
 
 
 @pytest.mark.parametrize(
@@ -31,11 +30,11 @@ from tests.unit.corpora.conftest import Lay
         ("wavefake:jsut_parallel_wavegan", "wavefake:jsut_parallel_wavegan"),
     ],
 )
-def test_what_a_name_means(name: str, full: str) -> None:
+def test_what_a_name_means(name, full):
     assert choose(name).name == full
 
 
-def test_every_name_that_is_hinted_at_is_one() -> None:
+def test_every_name_that_is_hinted_at_is_one():
     assert len(known_names()) == len(set(known_names()))
     assert all(choose(name).corpus in KNOWN.values() for name in known_names())
 
@@ -79,13 +78,13 @@ def test_every_name_that_is_hinted_at_is_one() -> None:
         ("AT-ADD", "there is no corpus 'AT-ADD'. Did you mean 'at-add-track1' or 'at-add-track2'?"),
     ],
 )
-def test_a_mistake_in_a_name_is_answered_with_known_names(name: str, message: str) -> None:
+def test_a_mistake_in_a_name_is_answered_with_known_names(name, message):
     with pytest.raises(UsageError) as caught:
         choose(name)
     assert str(caught.value) == message
 
 
-def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> None:
+def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay):
     base = lay(
         empty="In-the-Wild/release_in_the_wild/meta.csv\nMLAAD/fake/de/x/a.wav\n"
         "ASVspoof5/protocols/p.tsv"
@@ -115,16 +114,14 @@ def test_a_corpus_is_looked_for_in_the_folders_that_it_may_have(lay: Lay) -> Non
         ("spoofceleb", "metadata/train.csv", "metadata"),
     ],
 )
-def test_a_folder_that_a_corpus_is_recognised_by_stands_for_it(
-    lay: Lay, name: str, mark: str, folder: str
-) -> None:
+def test_a_folder_that_a_corpus_is_recognised_by_stands_for_it(lay, name, mark, folder):
     base = lay(empty=mark)
     assert find_tree(KNOWN[name], base / folder, itself=True).root == base
     with pytest.raises(AsdfError, match="is not in"):
         find_tree(KNOWN[name], base / folder)
 
 
-def test_one_system_or_language_does_not_stand_for_all(lay: Lay) -> None:
+def test_one_system_or_language_does_not_stand_for_all(lay):
     base = lay(empty="ljspeech_melgan/a.wav\nen_US/by_book/female/x/y/wavs/a.wav")
     for name, folder in (("wavefake", "ljspeech_melgan"), ("m-ailabs", "en_US")):
         with pytest.raises(AsdfError, match="is not in"):
@@ -168,14 +165,12 @@ def labels(bona_fide: int, spoof: int) -> np.ndarray:
         ("wavefake:jsut_parallel_wavegan", (0, 5), []),
     ],
 )
-def test_a_difference_to_the_published_numbers_is_named(
-    name: str, counts: tuple[int, int], sentences: list[str]
-) -> None:
+def test_a_difference_to_the_published_numbers_is_named(name, counts, sentences):
     assert differences(choose(name), labels(*counts)) == sentences
 
 
 @pytest.mark.parametrize("key", ["asvspoof21-la", "asvspoof21-df"])
-def test_the_subsets_of_2021_are_all_of_it(key: str) -> None:
+def test_the_subsets_of_2021_are_all_of_it(key):
     published = KNOWN[key].published
     assert (
         sum(published[subset].trials for subset in ("eval", "progress", "hidden"))

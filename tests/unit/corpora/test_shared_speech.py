@@ -32,7 +32,7 @@ def overlaps(trained: str, scored: str) -> list[str]:
         ("asvspoof19:eval", "asvspoof19-eval", "is trained on as asvspoof19:eval"),
     ],
 )
-def test_what_is_shared(trained: str, scored: str, part: str) -> None:
+def test_what_is_shared(trained, scored, part):
     (sentence,) = overlaps(trained, scored)
     assert part in sentence and choose(scored).name in sentence
 
@@ -51,11 +51,11 @@ def test_what_is_shared(trained: str, scored: str, part: str) -> None:
         ("parquet", "parquet"),
     ],
 )
-def test_what_is_apart_or_not_known(trained: str, scored: str) -> None:
+def test_what_is_apart_or_not_known(trained, scored):
     assert overlaps(trained, scored) == []
 
 
-def test_a_corpus_and_those_that_share_its_speech() -> None:
+def test_a_corpus_and_those_that_share_its_speech():
     assert describe_origin("for-rerec") == "LJSpeech (according to the corpus's paper)"
     assert describe_origin("sonar") == ""
     assert sharing("m-ailabs") == ["mlaad"]

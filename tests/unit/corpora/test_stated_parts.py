@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,7 +51,7 @@ def test_names():
         StatedPart(2000.0).of(TRIALS)
 
 
-def test_a_recipe_knows_parts_of_all_its_corpora(tmp_path: Path):
+def test_a_recipe_knows_parts_of_all_its_corpora(tmp_path):
     lines = [f"{index}.wav {index % 2}\n" for index in range(20)]
     (tmp_path / "train.txt").write_text("".join(lines))
     corpora = {"mine": Corpus("train.txt")}

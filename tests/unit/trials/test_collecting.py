@@ -12,7 +12,7 @@ from asdf.trials.table import TrialCollector, same_recording
 from asdf.trials.trial_list import find_repeats
 
 
-def test_what_was_added_is_what_is_returned() -> None:
+def test_what_was_added_is_what_is_returned():
     collector = TrialCollector(Path("list.txt"), ["codec"])
     collector.add(1, "b.flac", 1, ["opus"])
     collector.add(3, "a.flac", 0, [""])
@@ -21,7 +21,7 @@ def test_what_was_added_is_what_is_returned() -> None:
     assert trials.labels.tolist() == [1, 0] and trials.labels.dtype == np.int8
 
 
-def test_equal_values_share_one_string() -> None:
+def test_equal_values_share_one_string():
     collector = TrialCollector(Path("list.txt"), ["codec"])
     collector.add(1, "a", 1, ["op" + "us".lower()])
     collector.add(2, "b", 1, ["".join(["op", "us"])])
@@ -29,7 +29,7 @@ def test_equal_values_share_one_string() -> None:
     assert values[0] is values[1]
 
 
-def test_a_repeated_trial_is_named_by_its_lines_not_by_its_index() -> None:
+def test_a_repeated_trial_is_named_by_its_lines_not_by_its_index():
     collector = TrialCollector(Path("list.txt"))
     for line, utterance, label in ((2, "a", 1), (5, "b", 0), (9, "./a", 0), (11, "b", 0)):
         collector.add(line, utterance, label)
@@ -42,18 +42,18 @@ def test_a_repeated_trial_is_named_by_its_lines_not_by_its_index() -> None:
     )
 
 
-def test_no_trial() -> None:
+def test_no_trial():
     with pytest.raises(AsdfError, match=r"list\.txt: no trials found"):
         TrialCollector(Path("list.txt")).trials()
 
 
-def test_every_repeat_has_the_first_of_its_name() -> None:
+def test_every_repeat_has_the_first_of_its_name():
     assert find_repeats(["a", "b", "c"]) is None and find_repeats([]) is None
     repeats = find_repeats(["a", "b", "a", "a", "b"])
     assert repeats is not None
     assert (repeats.indices, repeats.earlier) == ([2, 3, 4], [0, 0, 1])
 
 
-def test_spellings_of_one_path() -> None:
+def test_spellings_of_one_path():
     assert [same_recording(path) for path in ("a//b", "./a/b", "c/../a/b", "a/b")] == ["a/b"] * 4
     assert same_recording("a.b/c") == "a.b/c"

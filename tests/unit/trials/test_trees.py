@@ -48,7 +48,7 @@ def trees(base: Path, inner: str = "") -> tuple[Tree, Tree, Tree]:
 
 
 @pytest.mark.parametrize("inner", ["", "train", "train/flac"])
-def test_a_tar_and_a_folder_are_the_same_tree(base: Path, inner: str) -> None:
+def test_a_tar_and_a_folder_are_the_same_tree(base, inner):
     folder, *tars = trees(base, inner)
     assert type(folder) is Tree
     for tar in tars:
@@ -78,7 +78,7 @@ def test_a_tar_and_a_folder_are_the_same_tree(base: Path, inner: str) -> None:
             assert np.array_equal(read_audio(tars[0].path(name)), read_audio(folder.path(name)))
 
 
-def test_texts(base: Path) -> None:
+def test_texts(base):
     for tree in trees(base):
         assert list(tree.lines("train/protocol.txt")) == [(1, "S a - - bonafide")]
         with pytest.raises(AsdfError, match=r"there is no file .*LA.*none\.txt"):
@@ -87,12 +87,12 @@ def test_texts(base: Path) -> None:
             list(tree.lines(AUDIO[0]))
 
 
-def test_the_folder_counts_where_both_are_there(base: Path) -> None:
+def test_the_folder_counts_where_both_are_there(base):
     (base / "tar" / "LA").mkdir()
     assert open_tree(base / "tar" / "LA").files() == []
 
 
-def test_a_tar_in_a_folder_is_the_folder_of_its_name(base: Path) -> None:
+def test_a_tar_in_a_folder_is_the_folder_of_its_name(base):
     """One that lies next to its folder is not: the folder counts."""
     root = base / "folder" / "LA"
     before = Tree(root).files()
@@ -105,18 +105,18 @@ def test_a_tar_in_a_folder_is_the_folder_of_its_name(base: Path) -> None:
     assert len(read_audio(root / "train/flac/b.flac")) == 4000
 
 
-def test_where_a_user_may_not_look_is_reported(base: Path) -> None:
+def test_where_a_user_may_not_look_is_reported(base):
     with pytest.raises(AsdfError, match=r"cannot look for .*: File name too long"):
         Tree(base).exists("x" * 300)
 
 
-def test_what_does_not_exist(base: Path) -> None:
+def test_what_does_not_exist(base):
     for path in (base / "none", base / "tar" / "LA" / "none", base / "tar" / "LA.tar" / "none"):
         with pytest.raises(AsdfError, match=f"there is no folder {path}"):
             open_tree(path)
 
 
-def test_a_tree_is_sent_to_another_process(base: Path) -> None:
+def test_a_tree_is_sent_to_another_process(base):
     tree = pickle.loads(pickle.dumps(open_tree(base / "tar" / "LA")))
     assert tree.files("train/flac") == sorted(AUDIO)
 
@@ -130,7 +130,7 @@ def lists(base: Path):
     return [read_list(base / "list.txt", base / kind, "mine") for kind in ("folder", "tar")]
 
 
-def test_recordings_are_found_and_missed_alike(base: Path, lists) -> None:
+def test_recordings_are_found_and_missed_alike(base, lists):
     check_files(lists)
     (base / "more.txt").write_text(
         f"LA/{AUDIO[0]} 1\nLA/train/flac/c.flac 0\nLA/none/a.flac 0\nLA/train/flac 0\n"
@@ -148,7 +148,7 @@ def test_recordings_are_found_and_missed_alike(base: Path, lists) -> None:
     assert np.array_equal(read_audio(inside.path(0)), read_audio(lists[0].path(0)))
 
 
-def test_lengths_measured_in_a_folder_serve_for_its_tar(base: Path, lists) -> None:
+def test_lengths_measured_in_a_folder_serve_for_its_tar(base, lists):
     names = {lengths_file(base, utterances, OFF) for utterances in lists}
     assert len(names) == 1
     assert measure_lengths(lists[1], OFF, base / "sad", World()).tolist() == [4000, 4001, 4002]
@@ -162,7 +162,7 @@ def _as_it_is(clip: Clip) -> Clip:
 
 @pytest.mark.slow_but("fork")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_of_any_start_method_read_archives(base: Path, lists, method: str) -> None:
+def test_workers_of_any_start_method_read_archives(base, lists, method):
     keys = [(index % 3, 5000) for index in range(12)]
     folder, tar = (WholeUtterances(utterances, OFF) for utterances in lists)
     read_audio(lists[1].path(0))  # forked workers have the open archive, spawned ones do not

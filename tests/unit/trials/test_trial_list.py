@@ -8,13 +8,13 @@ import pytest
 from asdf.trials.trial_list import TrialList, bare_name, join
 
 
-def test_labels_are_int8_whatever_they_were_made_from() -> None:
+def test_labels_are_int8_whatever_they_were_made_from():
     for labels in ([1, 0], np.array([1, 0]), np.array([True, False])):
         trials = TrialList(["a", "b"], labels)
         assert trials.labels.dtype == np.int8 and trials.labels.tolist() == [1, 0]
 
 
-def test_lists_of_unlike_lengths_are_a_bug() -> None:
+def test_lists_of_unlike_lengths_are_a_bug():
     with pytest.raises(ValueError, match="same length"):
         TrialList(["a"], np.array([1, 0]))
     with pytest.raises(ValueError, match="'codec': 2"):
@@ -87,11 +87,11 @@ def test_names_that_are_no_text_have_a_digest(tmp_path):
         ("file1.wav_16k.wav", "file1.wav_16k"),
     ],
 )
-def test_only_suffixes_of_recordings_are_no_part_of_a_name(utterance: str, name: str) -> None:
+def test_only_suffixes_of_recordings_are_no_part_of_a_name(utterance, name):
     assert bare_name(utterance) == name
 
 
-def test_a_trial_is_found_by_its_id_or_its_bare_name() -> None:
+def test_a_trial_is_found_by_its_id_or_its_bare_name():
     trials = TrialList(["flac/a.flac", "flac/b.flac", "x/c.wav", "y/c.wav"], np.array([1, 0, 1, 0]))
     assert [trials.index_of(name) for name in ("flac/b.flac", "b", "elsewhere/b.wav")] == [1, 1, 1]
     assert [trials.index_of(name) for name in ("x/c.wav", "y/c.wav", "c", "d")] == [
@@ -102,7 +102,7 @@ def test_a_trial_is_found_by_its_id_or_its_bare_name() -> None:
     ]
 
 
-def test_a_bare_name_that_is_the_id_of_another_trial_means_that_one() -> None:
+def test_a_bare_name_that_is_the_id_of_another_trial_means_that_one():
     assert TrialList(["a.wav", "a"], np.array([1, 0])).index_of("a") == 1
 
 

@@ -11,7 +11,7 @@ from tests.augmentations import augmentation
 
 
 @pytest.mark.parametrize("limit_hz", [300, 3400, 4000, 5512.5, 7900, 8000])
-def test_above_the_limit_nothing_is_left_and_below_all_is(limit_hz: float) -> None:
+def test_above_the_limit_nothing_is_left_and_below_all_is(limit_hz):
     impulse = np.zeros(32000, np.float32)
     impulse[16000] = 1
     limited = limit_bandwidth(impulse, limit_hz)
@@ -24,7 +24,7 @@ def test_above_the_limit_nothing_is_left_and_below_all_is(limit_hz: float) -> No
     assert np.abs(above).max(initial=0) < 2e-4
 
 
-def test_limits_are_drawn_in_the_range(speech: np.ndarray) -> None:
+def test_limits_are_drawn_in_the_range(speech):
     part = Bandwidth(augmentation(bandwidth_min_hz=2000.0, bandwidth_max_hz=6000.0), Path())
     white = np.random.default_rng(0).standard_normal(16000).astype(np.float32)
     rng = np.random.default_rng(1)
@@ -39,7 +39,7 @@ def test_limits_are_drawn_in_the_range(speech: np.ndarray) -> None:
     assert not np.array_equal(part.apply(speech, np.random.default_rng(4)), first)
 
 
-def test_a_fixed_limit_is_that_of_the_range() -> None:
+def test_a_fixed_limit_is_that_of_the_range():
     part = Bandwidth(augmentation(bandwidth_min_hz=4000.0, bandwidth_max_hz=4000.0), Path())
     white = np.random.default_rng(0).standard_normal(9000).astype(np.float32)
     limited = part.apply(white, np.random.default_rng(0))

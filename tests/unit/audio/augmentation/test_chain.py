@@ -47,7 +47,7 @@ def run(
     return chain.apply(crop, percent, samples, rng)
 
 
-def test_an_empty_chain_draws_nothing_and_changes_nothing(speech: np.ndarray) -> None:
+def test_an_empty_chain_draws_nothing_and_changes_nothing(speech):
     rng, untouched = np.random.default_rng(0), np.random.default_rng(0)
     assert run(Chain(), speech, rng).base is speech
     assert_array_equal(run(Chain(), speech, rng), speech[:8000])
@@ -55,7 +55,7 @@ def test_an_empty_chain_draws_nothing_and_changes_nothing(speech: np.ndarray) ->
     assert open_chain(augmentation(noise_folders=("missing",)), Path("/nowhere")) == Chain()
 
 
-def test_the_parts_are_done_in_the_order_of_the_chain(speech: np.ndarray, base: Path) -> None:
+def test_the_parts_are_done_in_the_order_of_the_chain(speech, base):
     settings = section("codec", "noise", "speed", "reverberation")
     chain = open_chain(settings, base)
     augmented = run(chain, speech, np.random.default_rng(7))
@@ -75,9 +75,7 @@ def test_the_parts_are_done_in_the_order_of_the_chain(speech: np.ndarray, base: 
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS if part != "silence"])
-def test_each_part_reaches_its_proportion_and_keeps_the_length(
-    speech: np.ndarray, base: Path, part: str
-) -> None:
+def test_each_part_reaches_its_proportion_and_keeps_the_length(speech, base, part):
     settings = section(part, probability=0.4)
     settings.augmentation.codecs = ("mu-law",)
     chain, rng = open_chain(settings, base), np.random.default_rng(1)
@@ -87,7 +85,7 @@ def test_each_part_reaches_its_proportion_and_keeps_the_length(
     assert abs(changed - (0.38 if part == "speed" else 0.4)) < 0.08
 
 
-def test_a_chain_reaches_another_process_whole(speech: np.ndarray, base: Path) -> None:
+def test_a_chain_reaches_another_process_whole(speech, base):
     chain = open_chain(section(*PARTS), base)
     again = pickle.loads(pickle.dumps(chain))
     _, noise, reverberation, *_ = again.parts
@@ -102,7 +100,7 @@ def test_a_chain_reaches_another_process_whole(speech: np.ndarray, base: Path) -
     assert read_audio(noise.recordings[0]).shape == (20000,)
 
 
-def test_only_what_the_chain_names_is_looked_for(base: Path) -> None:
+def test_only_what_the_chain_names_is_looked_for(base):
     settings = section("speed", "reverberation")
     settings.augmentation.noise_folders = ("missing",)
     speed, reverberation = open_chain(settings, base).parts

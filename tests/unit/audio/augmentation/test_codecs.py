@@ -34,7 +34,7 @@ def a_law(samples: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kbps", CODECS["amr-nb"].qualities)
-def test_amr_is_not_shifted(speech: np.ndarray, kbps: float) -> None:
+def test_amr_is_not_shifted(speech, kbps):
     needs("amr-nb")
     decoded = transcode(speech, "amr-nb", kbps)
     # Of a coder that keeps no waveform the course of the energy, over 10 ms, shows where it is.
@@ -47,13 +47,13 @@ def test_amr_is_not_shifted(speech: np.ndarray, kbps: float) -> None:
 
 
 @pytest.mark.parametrize(("name", "table"), [("mu-law", mu_law), ("a-law", a_law)])
-def test_companding_is_that_of_the_standard(name: str, table) -> None:
+def test_companding_is_that_of_the_standard(name, table):
     decoded = CODECS[name].code((ALL_16_BIT / 2**15).astype(np.float32), 64) * 2**15
     assert_array_equal(decoded, table(ALL_16_BIT))
     assert len(np.unique(decoded)) == {"mu-law": 255, "a-law": 256}[name]
 
 
-def test_known_values_of_companding() -> None:
+def test_known_values_of_companding():
     samples = np.array([0, 8, 1000, -1000, 32767, -32768])
     for name, values in (
         ("mu-law", [0, 8, 988, -988, 32124, -32124]),
@@ -65,9 +65,7 @@ def test_known_values_of_companding() -> None:
 
 @pytest.mark.parametrize(("name", "quality"), CODINGS)
 @pytest.mark.parametrize("length", [32000, 5121, 400])
-def test_length_and_position_stay(
-    speech: np.ndarray, name: str, quality: float, length: int
-) -> None:
+def test_length_and_position_stay(speech, name, quality, length):
     needs(name)
     clip = speech[1000 : 1000 + length]
     decoded = transcode(clip, name, quality)
@@ -89,7 +87,7 @@ def test_length_and_position_stay(
     # AMR keeps no waveform, at any rate.
     [name for name, codec in CODECS.items() if len(codec.qualities) > 1 and name != "amr-nb"],
 )
-def test_a_higher_rate_is_a_smaller_error(speech: np.ndarray, name: str) -> None:
+def test_a_higher_rate_is_a_smaller_error(speech, name):
     needs(name)
     errors = [
         np.linalg.norm(transcode(speech, name, quality) - speech)
@@ -99,7 +97,7 @@ def test_a_higher_rate_is_a_smaller_error(speech: np.ndarray, name: str) -> None
 
 
 @pytest.mark.parametrize("name", CODECS)
-def test_peaks_are_scaled_instead_of_clipped(speech: np.ndarray, name: str) -> None:
+def test_peaks_are_scaled_instead_of_clipped(speech, name):
     needs(name)
     quality = CODECS[name].qualities[-1]
     loud = transcode(40 * speech, name, quality)
@@ -112,19 +110,19 @@ def test_peaks_are_scaled_instead_of_clipped(speech: np.ndarray, name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["mu-law", "a-law", "gsm"])
-def test_telephone_codecs_pass_no_more_than_4_khz(name: str) -> None:
+def test_telephone_codecs_pass_no_more_than_4_khz(name):
     noise = 0.1 * np.random.default_rng(1).standard_normal(16000, np.float32)
     power = np.square(np.abs(np.fft.rfft(transcode(noise, name, 64))))
     assert power[4500:].sum() < 1e-3 * power[:3500].sum()
 
 
-def test_a_recording_of_minutes_can_be_coded() -> None:
+def test_a_recording_of_minutes_can_be_coded():
     length = 3_000_000
     decoded = transcode(np.sin(np.arange(length, dtype=np.float32) / 10), "vorbis", 0)
     assert len(decoded) == length
 
 
-def test_every_codec_and_every_quality_is_drawn() -> None:
+def test_every_codec_and_every_quality_is_drawn():
     rng = np.random.default_rng(0)
     names = ("gsm", "opus", "mp3")
     part = Coding(augmentation(codecs=names), Path())
@@ -132,7 +130,7 @@ def test_every_codec_and_every_quality_is_drawn() -> None:
     assert drawn == {coding for coding in CODINGS if coding[0] in names}
 
 
-def test_what_ffmpeg_cannot_code_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ffmpeg_cannot_code_is_refused(monkeypatch):
     check_codecs([name for name in CODECS if CODECS[name].kind])
     monkeypatch.setattr("asdf.audio.augmentation.codecs.is_available", lambda name: False)
     with pytest.raises(UsageError) as caught:

@@ -18,7 +18,7 @@ def stretches_of(**values: float) -> TimeMask:
     return TimeMask(augmentation(**values), Path())
 
 
-def test_the_drawn_bands_are_stopped_and_the_rest_passes() -> None:
+def test_the_drawn_bands_are_stopped_and_the_rest_passes():
     part = bands_of(frequency_mask_max_hz=1500.0)
     # Tones of whole periods in 32,000 samples: amplitudes can be read off the spectrum.
     tones_hz = np.arange(50, 8000, 50)
@@ -44,7 +44,7 @@ def test_the_drawn_bands_are_stopped_and_the_rest_passes() -> None:
     assert_allclose(gains[outside], 1, atol=3e-4)
 
 
-def test_bands_are_as_wide_as_allowed_and_lie_anywhere() -> None:
+def test_bands_are_as_wide_as_allowed_and_lie_anywhere():
     part = bands_of(frequency_mask_max_hz=2000.0)
     rng = np.random.default_rng(1)
     lowest, highest = np.array([part.draw(rng) for _ in range(2000)]).T
@@ -54,7 +54,7 @@ def test_bands_are_as_wide_as_allowed_and_lie_anywhere() -> None:
     assert lowest.min() < 20 and 7980 < highest.max() <= 8000
 
 
-def test_a_clip_shorter_than_the_filter_is_filtered() -> None:
+def test_a_clip_shorter_than_the_filter_is_filtered():
     clip = np.random.default_rng(0).standard_normal(401).astype(np.float32)
     part = bands_of()
     part.count = 3
@@ -65,7 +65,7 @@ def test_a_clip_shorter_than_the_filter_is_filtered() -> None:
     assert_allclose(part.apply(clip, np.random.default_rng(2)), wanted, atol=1e-5)
 
 
-def test_stretches_are_silent_and_all_else_stays(speech: np.ndarray) -> None:
+def test_stretches_are_silent_and_all_else_stays(speech):
     part = stretches_of(time_mask_max_s=0.25)
     part.count = 3
     masked = part.apply(speech, np.random.default_rng(4))
@@ -80,7 +80,7 @@ def test_stretches_are_silent_and_all_else_stays(speech: np.ndarray) -> None:
     assert masked.dtype == np.float32
 
 
-def test_a_stretch_begins_and_ends_without_a_step() -> None:
+def test_a_stretch_begins_and_ends_without_a_step():
     part = stretches_of()
     part.count = 1
     masked = part.apply(np.ones(16000, np.float32), np.random.default_rng(0))
@@ -90,7 +90,7 @@ def test_a_stretch_begins_and_ends_without_a_step() -> None:
         assert gains.shape == (length,) and np.isfinite(gains).all()
 
 
-def test_stretches_are_as_long_as_allowed_and_lie_anywhere() -> None:
+def test_stretches_are_as_long_as_allowed_and_lie_anywhere():
     part = stretches_of(time_mask_max_s=0.1)
     rng = np.random.default_rng(1)
     starts, lengths = np.array([part.draw(16000, rng) for _ in range(3000)]).T
@@ -100,7 +100,7 @@ def test_stretches_are_as_long_as_allowed_and_lie_anywhere() -> None:
 
 
 @pytest.mark.parametrize("part", [bands_of(), stretches_of()])
-def test_what_is_masked_follows_from_the_generator(part, speech: np.ndarray) -> None:
+def test_what_is_masked_follows_from_the_generator(part, speech):
     before = speech.copy()
     first = part.apply(speech, np.random.default_rng(3))
     assert_array_equal(part.apply(speech, np.random.default_rng(3)), first)

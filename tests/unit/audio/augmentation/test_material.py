@@ -74,7 +74,7 @@ def list_real(rirs: Path) -> None:
     )
 
 
-def test_all_recordings_of_musan_or_of_a_part_of_it(musan: Path) -> None:
+def test_all_recordings_of_musan_or_of_a_part_of_it(musan):
     assert relative(find_material("noise", ["musan"], musan), musan / "musan") == [
         "music/fma/music-fma-0000.wav",
         "noise/free-sound/noise-free-sound-0000.wav",
@@ -90,9 +90,7 @@ def test_all_recordings_of_musan_or_of_a_part_of_it(musan: Path) -> None:
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_impulse_responses_are_separated_from_the_noises_next_to_them(
-    rirs: Path, listed: bool
-) -> None:
+def test_impulse_responses_are_separated_from_the_noises_next_to_them(rirs, listed):
     if listed:
         list_real(rirs)
     assert relative(
@@ -106,14 +104,14 @@ def test_impulse_responses_are_separated_from_the_noises_next_to_them(
     ]
 
 
-def test_noises_are_separated_from_the_impulse_responses_next_to_them(rirs: Path) -> None:
+def test_noises_are_separated_from_the_impulse_responses_next_to_them(rirs):
     list_real(rirs)
     folders = ["RIRS_NOISES/pointsource_noises", "RIRS_NOISES/real_rirs_isotropic_noises"]
     names = [Path(path).name for path in find_material("noise", folders, rirs)]
     assert names == ["noise-free-sound-0000.wav", "RVB2014_type1_noise_largeroom1_1.wav"]
 
 
-def test_listed_impulse_responses_are_no_noises_and_the_other_way_round(rirs: Path) -> None:
+def test_listed_impulse_responses_are_no_noises_and_the_other_way_round(rirs):
     list_real(rirs)
     base = rirs / "RIRS_NOISES"
     make(base, "simulated_rirs/largeroom/rir_list", "pointsource_noises/second.wav")
@@ -134,7 +132,7 @@ def test_listed_impulse_responses_are_no_noises_and_the_other_way_round(rirs: Pa
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may list any folder")
-def test_a_folder_that_cannot_be_listed_is_not_passed_over(musan: Path) -> None:
+def test_a_folder_that_cannot_be_listed_is_not_passed_over(musan):
     closed = musan / "musan" / "music"
     closed.chmod(0)
     try:
@@ -144,7 +142,7 @@ def test_a_folder_that_cannot_be_listed_is_not_passed_over(musan: Path) -> None:
         closed.chmod(0o700)
 
 
-def test_a_folder_that_is_missing_or_empty_is_named(musan: Path) -> None:
+def test_a_folder_that_is_missing_or_empty_is_named(musan):
     with pytest.raises(UsageError) as caught:
         find_material("noise", ["musan", "muson"], musan)
     assert str(caught.value) == (

@@ -21,7 +21,7 @@ def noise_of(paths: tuple[str, ...], min_snr_db: float = 0, max_snr_db: float = 
 
 
 @pytest.mark.parametrize("snr_db", [-10.0, 0.0, 5.0, 37.5])
-def test_the_ratio_is_the_requested_one(speech: np.ndarray, snr_db: float) -> None:
+def test_the_ratio_is_the_requested_one(speech, snr_db):
     noise = 0.01 * np.random.default_rng(1).standard_normal(len(speech), np.float32)
     noisy = mix(speech, noise, snr_db)
     added = noisy.astype(np.float64) - speech
@@ -30,13 +30,13 @@ def test_the_ratio_is_the_requested_one(speech: np.ndarray, snr_db: float) -> No
     assert noisy.dtype == np.float32 and np.corrcoef(added, noise)[0, 1] > 0.999
 
 
-def test_digital_silence_stays_as_it_is(speech: np.ndarray) -> None:
+def test_digital_silence_stays_as_it_is(speech):
     silence = np.zeros_like(speech)
     assert_array_equal(mix(silence, speech, 5.0), silence)
     assert_array_equal(mix(speech, silence, 5.0), speech)
 
 
-def test_what_is_drawn_is_a_part_of_a_recording(tmp_path: Path) -> None:
+def test_what_is_drawn_is_a_part_of_a_recording(tmp_path):
     rng = np.random.default_rng(2)
     for name, length in (("long.wav", 9000), ("short.wav", 700)):
         # No value twice, so that a sample shows where it comes from.
@@ -57,7 +57,7 @@ def test_what_is_drawn_is_a_part_of_a_recording(tmp_path: Path) -> None:
     assert 3 <= min(ratios) < 3.3 and 6.7 < max(ratios) <= 7
 
 
-def test_a_broken_recording_is_named_with_its_setting(tmp_path: Path) -> None:
+def test_a_broken_recording_is_named_with_its_setting(tmp_path):
     (tmp_path / "x.wav").write_bytes(b"no audio")
     with pytest.raises(AsdfError) as caught:
         noise_of((str(tmp_path / "x.wav"),)).draw(2000, np.random.default_rng(0))

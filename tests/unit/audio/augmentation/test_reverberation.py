@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import soundfile
@@ -24,15 +22,13 @@ def room(direct: int, length: int = 4000) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("direct", "height"), [(0, 1.0), (0, 0.01), (500, 0.3), (7999, 2.0)])
-def test_a_single_impulse_changes_nothing_wherever_it_is(
-    speech: np.ndarray, direct: int, height: float
-) -> None:
+def test_a_single_impulse_changes_nothing_wherever_it_is(speech, direct, height):
     response = np.zeros(8000, np.float32)
     response[direct] = height
     assert_allclose(reverberate(speech, response), speech, atol=1e-6)
 
 
-def test_it_is_a_convolution_of_the_same_level(speech: np.ndarray) -> None:
+def test_it_is_a_convolution_of_the_same_level(speech):
     response = room(direct=37)
     wet = reverberate(speech, response)
     wanted = np.convolve(speech.astype(np.float64), response)[37 : 37 + len(speech)]
@@ -43,12 +39,12 @@ def test_it_is_a_convolution_of_the_same_level(speech: np.ndarray) -> None:
     assert np.abs(wet - speech).max() > 0.01
 
 
-def test_digital_silence_stays_as_it_is() -> None:
+def test_digital_silence_stays_as_it_is():
     silence = np.zeros(1000, np.float32)
     assert_array_equal(reverberate(silence, room(5)), silence)
 
 
-def test_of_an_array_of_microphones_the_first_is_taken(tmp_path: Path) -> None:
+def test_of_an_array_of_microphones_the_first_is_taken(tmp_path):
     response = room(10)
     soundfile.write(
         tmp_path / "array.wav", np.stack([response, -response], 1), 16000, subtype="FLOAT"
@@ -64,9 +60,7 @@ def test_of_an_array_of_microphones_the_first_is_taken(tmp_path: Path) -> None:
     ("content", "problem"),
     [(np.zeros(100), "is silent"), (np.array([1, np.nan]), "not finite"), (None, "no file")],
 )
-def test_a_response_that_is_none_is_named_with_its_setting(
-    tmp_path: Path, content, problem: str
-) -> None:
+def test_a_response_that_is_none_is_named_with_its_setting(tmp_path, content, problem):
     path = tmp_path / "x.wav"
     if content is not None:
         soundfile.write(path, content, 16000, subtype="FLOAT")

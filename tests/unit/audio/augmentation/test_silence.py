@@ -30,12 +30,12 @@ def padded() -> np.ndarray:
     return waveform.astype(np.float32)
 
 
-def test_silences_at_the_ends_are_trimmed_and_the_speech_is_whole(padded: np.ndarray) -> None:
+def test_silences_at_the_ends_are_trimmed_and_the_speech_is_whole(padded):
     trimmed = part_of(silence_max_s=0.0).apply(padded, np.random.default_rng(0))
     assert_array_equal(trimmed, padded[LEAD : LEAD + SPEECH])
 
 
-def test_what_remains_is_drawn_up_to_the_longest(padded: np.ndarray) -> None:
+def test_what_remains_is_drawn_up_to_the_longest(padded):
     part = part_of(silence_max_s=0.25)
     rng = np.random.default_rng(1)
     leads = []
@@ -52,13 +52,13 @@ def test_what_remains_is_drawn_up_to_the_longest(padded: np.ndarray) -> None:
     assert abs(np.corrcoef(leads, tails)[0, 1]) < 0.15
 
 
-def test_a_quieter_threshold_takes_the_silence_for_speech(padded: np.ndarray) -> None:
+def test_a_quieter_threshold_takes_the_silence_for_speech(padded):
     part = part_of(silence_max_s=0.0)
     part.detection.threshold_db = 80.0
     assert_array_equal(part.apply(padded, np.random.default_rng(0)), padded)
 
 
-def test_clips_without_speech_stay_as_they_are() -> None:
+def test_clips_without_speech_stay_as_they_are():
     part = part_of(silence_max_s=0.0)
     click = np.zeros(8000, np.float32)
     for clip in (click, click + 1):
@@ -67,14 +67,14 @@ def test_clips_without_speech_stay_as_they_are() -> None:
     assert_array_equal(part.apply(click, np.random.default_rng(0)), click)
 
 
-def test_it_comes_before_the_speech_is_repeated(padded: np.ndarray) -> None:
+def test_it_comes_before_the_speech_is_repeated(padded):
     chain = Chain((part_of(silence_max_s=0.0),))
     filled = chain.fill(padded, 20000, np.random.default_rng(0))
     assert_array_equal(filled, np.resize(padded[LEAD : LEAD + SPEECH], 20000))
     assert_array_equal(chain.apply(filled, 100, 20000, np.random.default_rng(0)), filled)
 
 
-def test_without_it_speech_is_repeated_as_ever(padded: np.ndarray) -> None:
+def test_without_it_speech_is_repeated_as_ever(padded):
     rng, untouched = np.random.default_rng(0), np.random.default_rng(0)
     assert_array_equal(Chain().fill(padded, 20000, rng), np.resize(padded, 20000))
     assert rng.bit_generator.state == untouched.bit_generator.state

@@ -16,7 +16,7 @@ def speed(probability: float, lowest: float, highest: float) -> Speed:
 
 
 @pytest.mark.parametrize("percent", [50, 90, 97, 100, 103, 110, 200])
-def test_the_source_is_just_long_enough(percent: int) -> None:
+def test_the_source_is_just_long_enough(percent):
     for samples in (400, 401, 4000, 4001):
         source = source_samples(samples, percent)
         assert len(at_speed(np.zeros(source, np.float32), percent)) >= samples
@@ -24,7 +24,7 @@ def test_the_source_is_just_long_enough(percent: int) -> None:
 
 
 @pytest.mark.parametrize("percent", [90, 110])
-def test_tempo_and_pitch_change_together(percent: int) -> None:
+def test_tempo_and_pitch_change_together(percent):
     tone = np.sin(2 * np.pi * 1000 * np.arange(16000) / 16000).astype(np.float32)
     played = at_speed(tone, percent)
     assert len(played) == -(-16000 * 100 // percent)
@@ -32,11 +32,11 @@ def test_tempo_and_pitch_change_together(percent: int) -> None:
     assert np.abs(played - wanted)[50:-50].max() < 5e-3
 
 
-def test_the_speed_as_it_is_changes_no_sample(speech: np.ndarray) -> None:
+def test_the_speed_as_it_is_changes_no_sample(speech):
     assert at_speed(speech, 100) is speech and source_samples(64600, 100) == 64600
 
 
-def test_draws_lie_in_the_range_in_the_requested_proportion() -> None:
+def test_draws_lie_in_the_range_in_the_requested_proportion():
     rng = np.random.default_rng(0)
     part = speed(0.7, lowest=0.9, highest=1.1)
     drawn = np.array([part.draw(rng) for _ in range(2000)])
@@ -46,7 +46,7 @@ def test_draws_lie_in_the_range_in_the_requested_proportion() -> None:
     assert speed(1.0, lowest=1.07, highest=1.07).draw(rng) == 107
 
 
-def test_by_itself_it_plays_a_clip_to_the_same_length(speech: np.ndarray) -> None:
+def test_by_itself_it_plays_a_clip_to_the_same_length(speech):
     rng = np.random.default_rng(0)
     slow = speed(0.0, lowest=0.9, highest=0.9).apply(speech, rng)
     assert_array_equal(slow, at_speed(speech, 90)[: len(speech)])

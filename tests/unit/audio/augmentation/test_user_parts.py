@@ -132,7 +132,7 @@ def chain_of(folder: Path, *names: str) -> Chain:
     return open_chain(augmentation(*names), folder, folder)
 
 
-def test_parts_of_ones_own_stand_among_ours(folder: Path, name: str, speech: np.ndarray) -> None:
+def test_parts_of_ones_own_stand_among_ours(folder, name, speech):
     settings = augmentation(f"{name}.Louder", "time_mask", probability=1.0)
     chain = open_chain(settings, folder, folder)
     done = chain.apply(speech, 100, len(speech), np.random.default_rng(3), "a.wav")
@@ -146,20 +146,20 @@ def test_parts_of_ones_own_stand_among_ours(folder: Path, name: str, speech: np.
     assert str(folder) not in sys.path
 
 
-def test_a_probability_is_an_attribute(folder: Path, name: str, speech: np.ndarray) -> None:
+def test_a_probability_is_an_attribute(folder, name, speech):
     chain = chain_of(folder, f"{name}.Sometimes")
     rng = np.random.default_rng(0)
     done = [chain.apply(speech, 100, len(speech), rng) is speech for _ in range(800)]
     assert abs(np.mean(done) - 0.75) < 0.05
 
 
-def test_what_shortens_comes_before_repeating(folder: Path, name: str, speech: np.ndarray) -> None:
+def test_what_shortens_comes_before_repeating(folder, name, speech):
     chain = chain_of(folder, f"{name}.Louder", f"{name}.Halved")
     filled = chain.fill(speech[:1000], 4000, np.random.default_rng(0))
     assert_array_equal(filled, np.tile(speech[:500], 8))
 
 
-def test_a_clip_may_run_backwards(folder: Path, name: str, speech: np.ndarray) -> None:
+def test_a_clip_may_run_backwards(folder, name, speech):
     chain = chain_of(folder, f"{name}.Reversed")
     done = chain.apply(speech, 100, len(speech), np.random.default_rng(0))
     assert_array_equal(torch.from_numpy(done), speech[::-1])
@@ -176,9 +176,7 @@ def test_a_clip_may_run_backwards(folder: Path, name: str, speech: np.ndarray) -
         ("Loudr", "has no class 'Loudr'. Did you mean 'Louder'?"),
     ],
 )
-def test_a_part_that_cannot_be_made_is_refused(
-    folder: Path, name: str, part: str, problem: str
-) -> None:
+def test_a_part_that_cannot_be_made_is_refused(folder, name, part, problem):
     with pytest.raises(AsdfError) as caught:
         chain_of(folder, f"{name}.{part}")
     assert str(caught.value).startswith("augmentation.chain: ")
@@ -196,9 +194,7 @@ def test_a_part_that_cannot_be_made_is_refused(
         ("Silent", "returned NoneType, not a numpy array: None. Return the clip."),
     ],
 )
-def test_what_is_no_clip_is_refused_by_part_and_recording(
-    folder: Path, name: str, part: str, problem: str, speech: np.ndarray
-) -> None:
+def test_what_is_no_clip_is_refused_by_part_and_recording(folder, name, part, problem, speech):
     """By a trial before training, and in training."""
     kind = find_class(f"{name}.{part}", folder, "augmentation.chain", Part)
     chain = Chain((build_user_part(kind, augmentation(), folder),), folder)
@@ -212,12 +208,12 @@ def test_what_is_no_clip_is_refused_by_part_and_recording(
     assert str(caught.value).startswith(f"{where} 'a second of noise', before training, ")
 
 
-def test_nothing_cannot_be_repeated(folder: Path, name: str, speech: np.ndarray) -> None:
+def test_nothing_cannot_be_repeated(folder, name, speech):
     with pytest.raises(AsdfError, match=r"shape \(0,\), but a clip has 1 to 16,000 samples"):
         chain_of(folder, f"{name}.Emptied")
 
 
-def test_a_trial_leaves_a_part_as_it_was(folder: Path, name: str) -> None:
+def test_a_trial_leaves_a_part_as_it_was(folder, name):
     """What a part opens when it is first needed cannot be sent to other processes."""
     chain = chain_of(folder, f"{name}.Lazy")
     assert vars(chain.parts[0]) == {"table": None}

@@ -1,0 +1,563 @@
+"""Corpora on small trees laid out as they are distributed: a row a tree, a line a trial."""
+
+from __future__ import annotations
+
+import pytest
+
+from asdf.corpora import KNOWN, choose, compare_with_disk, differences, find_tree
+from asdf.corpora.checking import OnDisk
+from asdf.errors import AsdfError
+from asdf.recipe.declared_corpora import set_parts
+from asdf.segments import COLUMN
+from asdf.trials.lists import check_files, open_tree
+from tests.unit.corpora.conftest import move_into_tar
+from tests.unit.corpora.test_protocols import ASVSPOOF5, CELEB, DF21, LA19, LA21, WILD
+
+ADD22 = "ADD_T_00000000.wav genuine\nADD_T_00000001.wav fake\n"
+TRACK1 = "ADD_E1_00000000.wav fake\nADD_E1_00000001.wav genuine\n"
+ADD23 = "ADD2023_T1.2R2_E_00000003.wav genuine\nADD2023_T1.2R2_E_00000004.wav fake\n"
+CODECFAKE = "SSB1.wav real 0\nF01_SSB1.wav fake 1\nF07_SSB1.wav fake 7\n"
+DECRO = "unknown 20032123 - baidu spoof\nG0019 T0055G0019S0420 - aidatatang bonafide\n"
+CTRSVDD = (
+    "m4singer CtrSVDD_0110 CtrSVDD_0110_D_0015416 - - bonafide\n"
+    "jvsmusic CtrSVDD_0097 CtrSVDD_0097_D_0010993 - A06 deepfake\n"
+)
+DIFFSSD = """filename,method_name,target,set
+generated_speech/your_tts/speaker_1487/sentence_449.wav,your_tts,1,test
+generated_speech/grad_tts/speaker_1487/sentence_449.wav,grad_tts,1,train
+real_speech/librispeech/dev-clean/84/121123/84-121123-0000.flac,librispeech,0,test
+real_speech/ljspeech/LJ001-0001.wav,ljspeech,0,test
+"""
+DEEPFAKE_EVAL = """Filename,Language,Ground Truth,Finetuning Set
+1.mp3,en,Fake,Train
+2.m4a,en,Real,Test
+3.wav,de,Fake,Test
+4.dat,de,Unknown,Test
+"""
+ESDD2 = """audio_path,label,speech_path,env_path
+development/mix/1.wav,original,-,-
+development/mix/2.wav,bonafide_bonafide,a.wav,b.wav
+development/mix/3.wav,bonafide_spoof,a.wav,b.wav
+development/mix/4.wav,spoof_bonafide,a.wav,b.wav
+development/mix/5.wav,spoof_spoof,a.wav,b.wav
+development/mix/6.wav,-,-,-
+"""
+PA19 = "PA_0079 PA_T_0000001 aaa - bonafide\nPA_0079 PA_T_0005401 aaa AA spoof\n"
+PA21 = """PA_0010 PA_E_1000001 R3 M3 d4 r1 m1 s4 c4 spoof notrim eval
+PA_0011 PA_E_1000002 R1 M1 D2 - - - - bonafide notrim eval
+PA_0011 PA_E_1000003 R1 M1 D2 - - - - bonafide trim hidden
+"""
+HAD = """HAD_train_fake_1 0.00-1.43-T/1.43-2.02-F/2.02-4.03-T 0
+HAD_train_fake_2 0.00-2.50-F 0
+HAD_train_real_1 0.00-3.10-T 1
+"""
+LA_KEYS = (
+    *("keys/LA/CM/", "ASVspoof2021_LA_eval/keys/LA/CM/", "LA-keys-full/keys/LA/CM/"),
+    *("LA-keys-stage-1/keys/CM/", "ASVspoof2021_LA_eval/CM/", "ASVspoof2021_LA_eval/"),
+)
+CFAD = """
+0|CFAD/clean_version/test_seen_clean/fake_clean/gl/SSB07800001_gl.wav|clean|test_seen|gl|
+0|CFAD/clean_version/train_clean/fake_clean/gl/SSB00050001_gl.wav|clean|train|gl|
+1|CFAD/clean_version/train_clean/real_clean/aishell1/BAC009.wav|clean|train|-|aishell1
+0|CFAD/codec_version/test_seen_codec/fake_codec/lpcnet/SSB.wav|codec|test_seen|lpcnet|
+1|CFAD/noisy_version/dev_noise/real_noise/thchs30/a.wav|noisy|dev|-|thchs30"""
+DFADD = """
+0|DATASET_MatchaTTS/test/p226_002.wav|MatchaTTS|test|p226
+0|DATASET_PflowTTS/train/p345_251_pflow.wav|PflowTTS|train|p345
+1|DATASET_VCTK_BONAFIDE/test/p226_001_mic1.flac|-|test|p226
+1|DATASET_VCTK_BONAFIDE/train/p225_001_mic1.flac|-|train|p225"""
+FAKEAVCELEB = """
+0|FakeAVCeleb/FakeVideo-FakeAudio/Asian (East)/women/id1/y.mp4|Fake|Asian (East)|women|id1
+1|FakeAVCeleb/FakeVideo-RealAudio/Asian (East)/women/id1/x.mp4|Fake|Asian (East)|women|id1
+0|FakeAVCeleb/RealVideo-FakeAudio/African/men/id76/9_fake.mp4|Real|African|men|id76
+1|FakeAVCeleb/RealVideo-RealAudio/African/men/id76/9.mp4|Real|African|men|id76"""
+# The systems of WaveFake, with what follows from their names.
+WAVEFAKE = """
+0|{}common_voices_prompts_from_conformer_fastspeech2_pwg_ljspeech/gen 1.wav|ljspeech\
+|common_voices_prompts_from_conformer_fastspeech2_pwg_ljspeech\
+|common_voices_prompts_from_conformer_fastspeech2_pwg|ljspeech|en
+0|{}jsut_multi_band_melgan/gen 1.wav|jsut|jsut_multi_band_melgan|multi_band_melgan|jsut|ja
+0|{}ljspeech_full_band_melgan/gen 1.wav|ljspeech|ljspeech_full_band_melgan|full_band_melgan\
+|ljspeech|en"""
+
+
+def only(lines: str, part: str) -> str:
+    """Return the trials in which a text occurs."""
+    return "\n".join(line for line in lines.splitlines() if part in line)
+
+
+TREES = [
+    (
+        "asvspoof19:train",
+        {"LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm.train.trn.txt": LA19},
+        "speaker attack",
+        "1|LA/ASVspoof2019_LA_train/flac/LA_T_1.flac|LA_0079|-\n"
+        "0|LA/ASVspoof2019_LA_train/flac/LA_T_2.flac|LA_0080|A01",
+    ),
+    (
+        "asvspoof19-pa:train",
+        {"PA/ASVspoof2019_PA_cm_protocols/ASVspoof2019.PA.cm.train.trn.txt": PA19},
+        "speaker environment attack",
+        "1|PA/ASVspoof2019_PA_train/flac/PA_T_0000001.flac|PA_0079|aaa|-\n"
+        "0|PA/ASVspoof2019_PA_train/flac/PA_T_0005401.flac|PA_0079|aaa|AA",
+    ),
+    *(
+        (
+            "asvspoof21-la:all",
+            {f"{home}trial_metadata.txt": LA21},
+            "speaker codec transmission attack trim subset",
+            "0|ASVspoof2021_LA_eval/flac/LA_E_1.flac|LA_0009|alaw|ita_tx|A07|notrim|eval\n"
+            "1|ASVspoof2021_LA_eval/flac/LA_E_2.flac|LA_0010|none|loc_tx|-|notrim|progress\n"
+            "1|ASVspoof2021_LA_eval/flac/LA_E_3.flac|LA_0011|gsm|mad_tx|-|trim|hidden",
+        )
+        for home in LA_KEYS
+    ),
+    *(
+        (
+            "asvspoof5:dev",
+            {f"{home}ASVspoof5.dev.track_1.tsv": ASVSPOOF5},
+            "speaker gender codec codec_q codec_seed attack_tag attack",
+            f"0|{audio}/D_1.flac|D_4461|F|-|-|-|AC1|A14\n1|{audio}/D_2.flac|D_0461|M|-|-|-|-|-\n"
+            f"0|{audio}/E_3.flac|E_1607|M|C05|2|E_0009486171|AC1|A26",
+        )
+        for home, audio in (
+            ("", "flac_D"),
+            ("ASVspoof5_protocols/", "flac_D"),
+            ("ASVspoof5_protocols/", "ASVspoof5_dev/flac_D"),
+        )
+    ),
+    *(
+        (
+            "in-the-wild",
+            {f"{home}meta.csv": WILD},
+            "speaker",
+            f"0|{home}0.wav|Alec Guinness\n1|{home}1.wav|Guinness, Alec",
+        )
+        for home in ("", "release_in_the_wild/")
+    ),
+    *(
+        (
+            "spoofceleb:dev",
+            {f"{home}metadata/{file}.csv": CELEB},
+            "speaker attack",
+            f"1|{home}flac/{file}/a00/id10318/Y-1.flac|id10318|-\n"
+            f"0|{home}flac/{file}/a06/id10318/Y-1.flac|id10318|a06",
+        )
+        for home, file in (("", "development"), ("spoofceleb/", "dev"))
+    ),
+    (
+        "add22:train",
+        {"ADD_train_dev/label/train_label.txt": ADD22},
+        "",
+        "1|ADD_train_dev/train/ADD_T_00000000.wav\n0|ADD_train_dev/train/ADD_T_00000001.wav",
+    ),
+    (
+        "add22:track1",
+        {"eval_track1/label.txt": TRACK1},
+        "",
+        "0|track1test/ADD_E1_00000000.wav\n1|track1test/ADD_E1_00000001.wav",
+    ),
+    (
+        "add22:track3-r2",
+        {"ADD2022track3.2_eval_R2/track3_R2_label.txt": TRACK1},
+        "",
+        "0|ADD2022track3.2_eval_R2/wav/ADD_E1_00000000.wav\n"
+        "1|ADD2022track3.2_eval_R2/wav/ADD_E1_00000001.wav",
+    ),
+    (
+        "add23:test-r2",
+        {"Track1.2/testR2/label.txt": ADD23},
+        "",
+        "1|Track1.2/testR2/wav/ADD2023_T1.2R2_E_00000003.wav\n"
+        "0|Track1.2/testR2/wav/ADD2023_T1.2R2_E_00000004.wav",
+    ),
+    (
+        "add23-track3:test",
+        {"test/label.txt": "ADD2023_T3_E_1.wav 0\nADD2023_T3_E_2.wav 7\n"},
+        "attack",
+        "1|test/wav/ADD2023_T3_E_1.wav|-\n0|test/wav/ADD2023_T3_E_2.wav|algorithm-7",
+    ),
+    *(
+        (
+            f"codecfake-xie:{subset}",
+            {f"label/{subset}.txt": CODECFAKE},
+            "attack",
+            f"1|{audio}/SSB1.wav|-\n0|{audio}/F01_SSB1.wav|F01\n0|{audio}/F07_SSB1.wav|F07",
+        )
+        for subset, audio in (("train", "train"), ("C7", "test/C7"))
+    ),
+    (
+        "decro:ch_dev",
+        {"petrichorwq-DECRO-dataset-6fc9884/ch_dev.txt": DECRO},
+        "speaker attack",
+        "0|petrichorwq-DECRO-dataset-6fc9884/ch_dev/20032123.wav|unknown|baidu\n"
+        "1|petrichorwq-DECRO-dataset-6fc9884/ch_dev/T0055G0019S0420.wav|G0019|-",
+    ),
+    (
+        "ctrsvdd:dev",
+        {"dev.txt": CTRSVDD},
+        "source speaker attack",
+        "1|dev_set/CtrSVDD_0110_D_0015416.flac|m4singer|CtrSVDD_0110|-\n"
+        "0|dev_set/CtrSVDD_0097_D_0010993.flac|jvsmusic|CtrSVDD_0097|A06",
+    ),
+    (
+        "diffssd:test",
+        {"train_val_test_splits.csv": DIFFSSD},
+        "attack subset",
+        "0|generated_speech/your_tts/speaker_1487/sentence_449.wav|your_tts|test\n"
+        "1|real_speech/LibriSpeech/dev-clean/84/121123/84-121123-0000.flac|-|test\n"
+        "1|real_speech/LJSpeech-1.1/wavs/LJ001-0001.wav|-|test",
+    ),
+    (
+        "deepfake-eval-2024:test",
+        {"audio-metadata-publish.csv": DEEPFAKE_EVAL},
+        "subset",
+        # A suffix on the disk may be another one than in the table.
+        "1|audio-data/2.mp4|Test\n0|audio-data/3.wav|Test",
+    ),
+    *(
+        (
+            name,
+            {f"T{track}/label/train.csv": f"\ufeff{header}\na.wav,{real}\nb.wav,{fake}\n"},
+            columns,
+            f"1|T{track}/train/a.wav{end}\n0|T{track}/train/b.wav{end}",
+        )
+        for name, track, header, real, fake, columns, end in (
+            ("at-add-track1:train", 1, "name,label", "real", "fake", "", ""),
+            (
+                "at-add-track2:train",
+                2,
+                "name,type,label",
+                "music,real",
+                "music,fake",
+                "type",
+                "|music",
+            ),
+        )
+    ),
+    (
+        "esdd2:train",
+        {"development/metadata/train.csv": ESDD2},
+        "component speech environment",
+        "1|development/mix/1.wav|original|bonafide|bonafide\n"
+        "1|development/mix/2.wav|bonafide_bonafide|bonafide|bonafide\n"
+        "0|development/mix/3.wav|bonafide_spoof|bonafide|spoof\n"
+        "0|development/mix/4.wav|spoof_bonafide|spoof|bonafide\n"
+        "0|development/mix/5.wav|spoof_spoof|spoof|spoof",
+    ),
+    *(
+        (
+            "had:train",
+            {f"{home}HAD_train/HAD_train_label.txt": HAD},
+            COLUMN,
+            f"0|{home}HAD_train/{inner}/HAD_train_fake_1.wav|1.43-2.02\n"
+            f"0|{home}HAD_train/{inner}/HAD_train_fake_2.wav|0-2.5\n"
+            f"1|{home}HAD_train/{inner}/HAD_train_real_1.wav|-",
+        )
+        for home in ("", "HAD/")
+        for inner in ("conbine", "train/conbine")
+    ),
+    *(
+        (
+            name,
+            {},
+            "subset variant",
+            f"1|{home}testing/real/a.WAV|testing|{variant}\n"
+            f"1|{home}testing/real/b.wav_norm.wav|testing|{variant}\n"
+            f"0|{home}testing/fake/c.mp3|testing|{variant}",
+        )
+        for name, home, variant in (
+            ("for:testing", "for-norm/", "for-norm"),
+            ("for:testing", "for-norm/for-norm/", "for-norm"),
+            ("for-2sec:testing", "for-2sec/for-2seconds/", "for-2sec"),
+            ("for-rerec:testing", "for-rerecorded/", "for-rerec"),
+            ("for-original:testing", "for-original/", "for-original"),
+        )
+    ),
+    *(
+        ("wavefake", {}, "speaker attack vocoder source language", WAVEFAKE.replace("{}", home))
+        for home in ("generated_audio/", "")
+    ),
+    *(
+        (f"cfad:{subset}", {}, "version part attack source", only(CFAD, part))
+        for subset, part in (
+            ("clean-train", "|clean|train"),
+            ("clean-test_seen", "|clean|test_seen"),
+            ("noisy-dev", "|noisy|dev"),
+            ("codec-test_seen", "|codec|test_seen"),
+        )
+    ),
+    *(
+        (f"dfadd:{subset}", {}, "attack subset speaker", only(DFADD, f"|{subset}|"))
+        for subset in ("train", "test")
+    ),
+    (
+        "odss",
+        {},
+        "attack source speaker",
+        "0|odss/fastpitch-hifigan/vctk/p234/b.wav|fastpitch-hifigan|vctk|p234\n"
+        "1|odss/natural/vctk/p234/p234_344.wav|-|vctk|p234\n"
+        "0|odss/vits/hui/Hokuspokus/a.wav|vits|hui|Hokuspokus",
+    ),
+    (
+        "habla",
+        {},
+        "attack accent speaker language",
+        "0|FinalDataset_16khz/CycleGAN/Venezuela-Argentina/vem_02484-arm_01523/C.wav|CycleGAN"
+        "|Venezuela-Argentina|vem_02484-arm_01523|es\n"
+        "1|FinalDataset_16khz/Real/Chile/clf_07508/clf_07508_00799857148.wav|-|Chile|clf_07508|es\n"
+        "0|FinalDataset_16khz/TTS/Peru/TTS-pef_1_2.wav|TTS|Peru||es",
+    ),
+    (
+        "librisevoc",
+        {},
+        "attack speaker language",
+        "1|LibriSeVoc/gt/27_123349_000006_000000.wav|-|27|en\n"
+        "0|LibriSeVoc/parallel_wave_gan/3526_1_gen.wav|parallel_wave_gan|3526|en",
+    ),
+    (
+        "sonar",
+        {},
+        "attack",
+        "0|SONAR_dataset/AudioGen/3.wav|AudioGen\n0|SONAR_dataset/VALLE/2.wav|VALLE\n"
+        "1|SONAR_dataset/real_samples/1.wav|-",
+    ),
+    (
+        "codecfake-wu",
+        {},
+        "attack speaker language",
+        "0|processed/dac_16k+s5_001.wav|dac_16k|s5|en\n"
+        "0|processed/encodec_24khz+p272_103.wav|encodec_24khz|p272|en",
+    ),
+    ("fakeavceleb:real-video", {}, "video race gender speaker", only(FAKEAVCELEB, "|Real|")),
+    (
+        "pyara",
+        {},
+        "attack language",
+        "0|Fake/alg_1_0.wav|alg_1|ru\n0|Fake/alg_5_3.wav|alg_5|ru\n1|Real/real_1.wav|-|ru",
+    ),
+    ("xmad", {}, "language source", "0|de/masc/fake/1.wav|de|masc\n1|de/masc/real/1.wav|de|masc"),
+    (
+        "cvoicefake",
+        {},
+        "language attack",
+        "1|de/Bonafide/1.mp3|de|-\n0|de/world_generated/1.mp3|de|world_generated",
+    ),
+    ("deep-voice", {}, "", "0|KAGGLE/AUDIO/FAKE/a-to-b.wav\n1|KAGGLE/AUDIO/REAL/obama.wav"),
+    ("ljspeech", {}, "speaker language", "1|wavs/LJ001-0001.wav|LJ|en"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "columns", "trials"),
+    TREES,
+    ids=[f"{number} {tree[0]}" for number, tree in enumerate(TREES)],
+)
+def test_a_corpus_as_it_is_distributed(lay, read, name, files, columns, trials):
+    rows = [line.split("|") for line in trials.strip().splitlines()]
+    ids = [row[1] for row in rows]
+    # What other systems add is no recording.
+    hidden = "/._".join(ids[0].rsplit("/", 1)) if "/" in ids[0] else f"._{ids[0]}"
+    corpus = choose(name).corpus
+    folder = corpus.folders[0]
+    base = lay(files, "\n".join([*ids, hidden]), folder=folder or "base")
+    base = base.parent if folder else base
+    tree = find_tree(corpus, base)
+    assert tree.root == base / folder
+    # The path of its own folder instead of the one around it.
+    assert find_tree(corpus, base / folder, itself=True).root == base / folder
+    utterances, reading = read(name, tree.root)
+    assert list(utterances.ids) == ids
+    assert utterances.labels.tolist() == [int(row[0]) for row in rows]
+    values = zip(*(row[2:] for row in rows), strict=True)
+    assert utterances.columns == {
+        column: list(cells) for column, cells in zip(columns.split(), values, strict=True)
+    }
+    check_files([utterances])
+    assert compare_with_disk(reading, tree) == OnDisk([], [])
+
+
+def test_subsets_of_one_label_file(lay, read):
+    root = lay(
+        {"keys/LA/CM/trial_metadata.txt": LA21, "audio-metadata-publish.csv": DEEPFAKE_EVAL},
+        "\n".join(f"ASVspoof2021_LA_eval/flac/LA_E_{number}.flac" for number in (1, 2, 3)),
+    )
+    utterances, reading = read("asvspoof21-la:eval", root)
+    assert utterances.ids == ["ASVspoof2021_LA_eval/flac/LA_E_1.flac"] and not reading.notes
+    assert reading.others == {f"ASVspoof2021_LA_eval/flac/LA_E_{number}.flac" for number in (2, 3)}
+    assert read("asvspoof21-la:all", root)[1].notes == [
+        "these are all trials, of eval, progress and hidden; published numbers are of subset eval "
+        "only"
+    ]
+    _, reading = read("deepfake-eval-2024:test", root)
+    assert reading.notes == ["lines of neither class, left out: 1, such as 4.dat"]
+    assert len(read("deepfake-eval-2024:all", root)[0]) == 3
+
+
+def test_keys_of_the_other_track_are_not_taken_for_its_own(lay, read):
+    root = lay({"keys/CM/trial_metadata.txt": DF21}, "ASVspoof2021_LA_eval/flac/LA_E_1.flac")
+    with pytest.raises(AsdfError, match=r"no keys/LA/CM/trial_metadata.txt.*LA-keys-full\.tar\.gz"):
+        read("asvspoof21-la:eval", root)
+    lay({"trial_metadata.txt": LA21})
+    assert read("asvspoof21-la:eval", root)[0].ids == ["ASVspoof2021_LA_eval/flac/LA_E_1.flac"]
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "ids"),
+    [
+        ("asvspoof21-df:eval", {"DF-keys-full/keys/DF/CM/trial_metadata.txt": DF21}, "DF_E_"),
+        ("asvspoof21-pa:eval", {"PA-keys-full/keys/PA/CM/trial_metadata.txt": PA21}, "PA_E_100000"),
+    ],
+)
+def test_the_parts_of_2021_are_one_corpus_however_they_were_unpacked(lay, read, name, keys, ids):
+    whole = f"ASVspoof2021_{ids[:2]}_eval"
+    parts = [
+        f"{whole}_part{part:02d}/{whole}/flac/{ids}{number}.flac"
+        for number, part in ((1, 0), (2, 3), (3, 6))
+    ]
+    apart = lay(keys, "\n".join(parts), folder="apart")
+    utterances, reading = read(name, apart)
+    check_files([utterances])
+    assert set(utterances.ids) | reading.others == set(parts)
+    assert compare_with_disk(reading, open_tree(apart)) == OnDisk([], [])
+    joined = [f"{whole}/flac/{ids}{number}.flac" for number in (1, 2, 3)]
+    # A part was left behind.
+    both = lay(keys, "\n".join([*joined, parts[1]]), folder="whole")
+    utterances, reading = read(name, both)
+    check_files([utterances])
+    assert set(utterances.ids) | reading.others == set(joined)
+
+
+def test_the_tars_of_asvspoof_5_may_stay_as_they_are(lay, read):
+    """Each of them unpacks into the same folder, which would count if it were there."""
+    root = lay({"ASVspoof5.eval.track_1.tsv": ASVSPOOF5}, "a/D_1.flac\na/D_2.flac\nj/E_3.flac")
+    for part in "aj":
+        move_into_tar(root / part, root / f"flac_E_a{part}.tar", "flac_E_eval")
+    utterances, reading = read("asvspoof5:eval", root)
+    assert utterances.ids == [
+        *("flac_E_aa/flac_E_eval/D_1.flac", "flac_E_aa/flac_E_eval/D_2.flac"),
+        "flac_E_aj/flac_E_eval/E_3.flac",
+    ]
+    assert compare_with_disk(reading, open_tree(root)) == OnDisk([], [])
+    # An unpacked folder counts alone: an index of a tar takes minutes, if it can be read at all.
+    lay(empty="flac_E_eval/D_1.flac")
+    (root / "flac_E_ab.tar").write_bytes(b"no tar")
+    assert read("asvspoof5:eval", root)[1].audio == ("flac_E_eval",)
+
+
+def test_recordings_of_several_methods_with_one_file_name(lay, read):
+    paths = [
+        f"generated_speech/{method}_tts/speaker_1487/sentence_449.wav"
+        for method in ("your", "grad")
+    ]
+    root = lay({"train_val_test_splits.csv": DIFFSSD}, "\n".join(paths))
+    assert read("diffssd:train", root)[0].ids == [paths[1]]
+
+
+def test_recordings_that_are_missing_are_named_where_the_distribution_has_them(lay, read):
+    utterances, _ = read("ctrsvdd:dev", lay({"dev.txt": CTRSVDD}))
+    assert utterances.ids[0] == "dev_set/CtrSVDD_0110_D_0015416.flac"
+    with pytest.raises(AsdfError, match="2 of the 2 files of ctrsvdd:dev are not in"):
+        check_files([utterances])
+
+
+def test_the_folder_of_a_variant_of_fake_or_real(lay, read):
+    trials, _ = read("for:testing", lay(empty="testing/real/a.wav\ntesting/fake/b.wav"))
+    assert trials.ids == ["testing/real/a.wav", "testing/fake/b.wav"]
+
+
+def test_one_system_and_what_the_vocoders_were_trained_on(lay, read):
+    ids = [line.split("|")[1] for line in WAVEFAKE.replace("{}", "").strip().splitlines()]
+    root = lay(empty="\n".join(ids))
+    melgan, _ = read("wavefake:jsut_multi_band_melgan", root)
+    assert melgan.ids == ids[1:2] and melgan.columns["language"] == ["ja"]
+    lay(empty="LJSpeech-1.1/wavs/LJ001.wav\njsut_ver1.1/basic5000/wav/B.wav")
+    assert read("wavefake", root)[0].ids == ids
+
+
+def test_the_sound_of_all_videos_and_sound_next_to_its_video(lay, read):
+    root = lay(empty="\n".join(line.split("|")[1] for line in FAKEAVCELEB.strip().splitlines()))
+    everything, _ = read("fakeavceleb", root)
+    assert everything.columns["video"] == ["Fake", "Fake", "Real", "Real"]
+    assert everything.labels.tolist() == [0, 1, 0, 1]
+    sound = "FakeAVCeleb/RealVideo-RealAudio/African/men/id76/9.wav"
+    lay(empty=sound)
+    again, _ = read("fakeavceleb", root)
+    assert len(again) == 4 and sound in again.ids
+
+
+def test_a_corpus_in_a_tar(lay, read, tmp_path):
+    paths = "\n".join(line.split("|")[1] for line in DFADD.strip().splitlines())
+    folder = lay(empty=paths, folder="DFADD")
+    unpacked, _ = read("dfadd:train", folder)
+    move_into_tar(folder, tmp_path / "DFADD.tar", "DFADD")
+    packed, reading = read("dfadd:train", tmp_path / "DFADD")
+    assert packed.ids == unpacked.ids
+    assert compare_with_disk(reading, open_tree(tmp_path / "DFADD")) == OnDisk([], [])
+
+
+def test_what_does_not_fit_is_left_out_with_a_note(lay, read):
+    root = lay(empty="LibriSeVoc/gt/27_1.wav\nLibriSeVoc/hifigan/27_1_2_3.wav")
+    utterances, reading = read("librisevoc", root)
+    assert len(utterances) == 1
+    assert list(reading.notes) == [
+        "recordings outside the corpus's layout, left out: 1, such as "
+        "LibriSeVoc/hifigan/27_1_2_3.wav"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "message"),
+    [
+        ("decro:en_dev", "en_dev.txt", "a b c\n", "line 1: expected 'SPEAKER UTTERANCE - ATTACK K"),
+        ("decro:en_dev", "en_dev.txt", "a b - c fale\n", "line 1: 'fale' means neither bona fide"),
+        ("ctrsvdd:dev", "test.txt", CTRSVDD, "there is no dev.txt. It comes next to th"),
+        (
+            "diffssd:test",
+            "train_val_test_splits.csv",
+            "filename,method_name,set\n",
+            "line 1: it has no column label, target, but filename, method_name, set",
+        ),
+        (
+            "deepfake-eval-2024:test",
+            "audio-metadata-publish.csv",
+            "Filename,Ground Truth,Finetuning Set\n1.mp3,Fake\n",
+            "line 2: it has 2 columns, fewer than the header",
+        ),
+        (
+            "esdd2:train",
+            "development/metadata/train.csv",
+            ESDD2.replace("original", "mixed"),
+            "line 2: 'mixed' means neither bona fide nor spoof",
+        ),
+        ("at-add-track1:eval", "x", "", "no T1/label/eval.csv. Labels are in T1/label: train.csv"),
+        ("asvspoof5:train", "x", "", "no ASVspoof5.train.tsv. Nor is it in ASVspoof5_protocols."),
+        ("spoofceleb:eval", "x", "", "no metadata/evaluation.csv"),
+        ("had:test", "x", "", "no HAD_test/HAD_test_label.txt"),
+        ("had:dev", "HAD_dev/HAD_dev_label.txt", "", "no trials found"),
+        ("for-2sec:training", "for-norm/training/real/a.wav", "", "no folder for-2sec/training"),
+        ("wavefake:jsut", "jsut_melgan/a.wav", "", "no recordings of subset 'jsut' found"),
+        (
+            "cfad:clean-dev",
+            "CFAD/clean_version/train_clean/x.wav",
+            "",
+            ": no recordings of subset 'clean-dev' found in the corpus's layout; recordings "
+            "elsewhere: 1, such as CFAD/clean_version/train_clean/x.wav. Was it unpacked "
+            "completely, without moving its folders?",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(lay, read, name, file, text, message):
+    root = lay({file: text})
+    with pytest.raises(AsdfError) as caught:
+        read(name, root)
+    assert str(root) in str(caught.value) and message in str(caught.value)
+
+
+def test_wavefake_and_ljspeech_are_a_set(lay, read):
+    assert set_parts("wavefake+ljspeech", {}) == ["wavefake", "ljspeech"]
+    trials, _ = read("ljspeech", lay(empty="wavs/LJ001-0001.wav"))
+    assert differences(choose("ljspeech"), trials.labels) == [
+        "ljspeech has 1 trials, published 13,100: 13,099 bona fide missing"
+    ]
+    assert KNOWN["ljspeech"].subsets == ()
