@@ -251,6 +251,7 @@ COMMAND = Command(
     EvaluateOptions,
     {".json": "json", ".csv": "csv", ".tex": "latex"}
     | dict.fromkeys((".pdf", ".png", ".svg"), "plot"),
+    ("protocol", "subset", "by", "costs", "threshold_from", "json", "csv", "latex", "plot"),
 )
 
 

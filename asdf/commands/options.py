@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import partial
 from inspect import get_annotations
 from pathlib import Path
@@ -256,12 +256,14 @@ class Command(Generic[T]):
         options: Frozen dataclass with `option` and `argument` fields.
         by_suffix: Option that --output stands for, by the suffix of the file, for a command with
             several outputs.
+        first: Options that --help shows, for a command with many; `--help all` shows the rest.
     """
 
     name: str
     description: str | None
     options: type[T]
     by_suffix: Mapping[str, str] = field(default_factory=dict)
+    first: tuple[str, ...] = ()
 
     def read(self, arguments: Sequence[str]) -> T:
         """Parse a command line.
@@ -270,7 +272,8 @@ class Command(Generic[T]):
             SystemExit: --help was shown, or argparse reported an error.
             UsageError: a value is not valid.
         """
-        parser = self.parser()
+        is_whole = [*arguments[-2:]] in (["-h", "all"], ["--help", "all"])
+        parser = self.parser(is_whole)
         entries = list(entries_of(self.options))
         # Options may stand between arguments, unless the rest belongs to another program.
         has_rest = any(entry.details.rest for entry in entries)
@@ -296,16 +299,28 @@ class Command(Generic[T]):
                 entry.details.check(given[entry.name])
         return self.options(**given)
 
-    def parser(self) -> argparse.ArgumentParser:
-        """Make the parser of the command line."""
+    def parser(self, is_whole: bool = True) -> argparse.ArgumentParser:
+        """Make the parser of the command line.
+
+        Args:
+            is_whole: Whether its help shows all options, not only the first ones.
+        """
         program = f"{program_name()} {self.name}"
         entries = list(entries_of(self.options))
         usage = [entry.usage for entry in entries if entry.usage]
+        rest = 0
+        if self.first and not is_whole:
+            for index, entry in enumerate(entries):
+                if not (entry.details.positional or entry.usage or entry.name in self.first):
+                    hidden = replace(entry.details, hidden=True)
+                    entries[index] = replace(entry, details=hidden)
+                    rest += 1
         parser = argparse.ArgumentParser(
             prog=program,
             # argparse's own usage lists every option, which takes many lines for some commands.
             usage=" ".join([program, *usage, "[options]"]),
             description=as_typed(self.description or ""),
+            epilog=f"`{program} --help all` shows {rest} more options." if rest else None,
             # Descriptions contain examples, whose lines must not be joined.
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

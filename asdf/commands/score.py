@@ -76,7 +76,11 @@ if TYPE_CHECKING:
     from asdf.scoring.scored import Scored, WindowScore
 
 COMMAND = Command(
-    "score", __doc__, ScoreOptions, {".csv": "csv", ".json": "json", ".txt": "scores"}
+    "score",
+    __doc__,
+    ScoreOptions,
+    {".csv": "csv", ".json": "json", ".txt": "scores"},
+    ("csv", "json", "scores", "label", "window", "segments", "rttm", "threshold", "device"),
 )
 
 

@@ -89,7 +89,8 @@ class RobustnessOptions(WeightsOptions):
     full_length: bool = flag("score whole recordings up to 62.5 s")
 
 
-COMMAND = Command("robustness", __doc__, RobustnessOptions)
+FIRST = ("output", "only", "grades", "noise", "music", "rooms", "workers", "device")
+COMMAND = Command("robustness", __doc__, RobustnessOptions, first=FIRST)
 
 
 def main(arguments: list[str]) -> int:

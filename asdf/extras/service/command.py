@@ -87,7 +87,8 @@ class ServeOptions(WeightsOptions):
     )
 
 
-COMMAND = Command("serve", __doc__, ServeOptions)
+FIRST = ("host", "port", "token_file", "workers", "threshold", "device")
+COMMAND = Command("serve", __doc__, ServeOptions, first=FIRST)
 
 
 def main(arguments: list[str]) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -97,6 +98,33 @@ def test_help_has_what_the_fields_say(monkeypatch) -> None:
     assert "--share R             its share (0)" in lines
     assert lines[lines.index("The place where it grows:") + 1].startswith("--soil NAME")
     assert "--txt" not in shown and "--older" not in shown
+
+
+def test_help_shows_what_comes_first_and_help_all_the_rest(capsys) -> None:
+    command = replace(COMMAND, first=("kind", "brief"))
+    texts = []
+    for words in (["--help"], ["-h", "all"]):
+        with pytest.raises(SystemExit) as ended:
+            command.read(words)
+        assert ended.value.code == 0
+        texts.append(capsys.readouterr().out)
+    short, whole = texts
+    # A required option is always shown, and what --output stands for.
+    for word in ("--kind", "--brief", "--needed N", "-o OUT", "FILE ..."):
+        assert word in short and word in whole
+    hidden = ["--soil NAME", "--share R", "--tags T", "--pair A B", "--text OUT", "--table OUT"]
+    assert [word for word in hidden if word in short] == []
+    assert [word for word in hidden if word not in whole] == []
+    assert "`python -m asdf trees --help all` shows 7 more options." in " ".join(short.split())
+    assert command.read(["a", "--needed", "3", "--share", "0.5"]).share == 0.5
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_beginner_meets_at_most_twelve_options(name) -> None:
+    command = importlib.import_module(module_name(name)).COMMAND
+    shown = command.parser(is_whole=False).format_help()
+    count = len(re.findall(r"^  (?:-\w.*, )?--", shown, re.MULTILINE)) - 1  # without --help
+    assert count <= (10 if name == "score" else 12)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

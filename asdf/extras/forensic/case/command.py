@@ -56,7 +56,8 @@ class CaseOptions(DetectorOptions):
     date: str = option("date on the page, in any format", metavar="TEXT", default="")
 
 
-COMMAND = Command("case", __doc__, CaseOptions, {".html": "html", ".json": "json"})
+FIRST = ("html", "json", "validation", "title", "reference", "examiner", "date")
+COMMAND = Command("case", __doc__, CaseOptions, {".html": "html", ".json": "json"}, FIRST)
 
 
 def main(arguments: list[str]) -> int:
