@@ -26,6 +26,7 @@ from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.encoder_layers import join_attention_layers, split_attention_layers
+from asdf.ports import provided
 from asdf.settings.sections import HIGHEST_RATE, LOWEST_RATE
 
 PREPROCESSOR = "preprocessor_config.json"
@@ -129,7 +130,7 @@ def read_architecture(folder: Path) -> Architecture:
     kind = config.get("model_type")
     if kind not in MODEL_TYPES:
         advice = ""
-        if kind in ("eat", "dasheng"):
+        if kind in provided("FRONT_ENDS"):
             advice = f" Set front_end.front_end_class = {kind!r}."
         raise AsdfError(
             f"{path} has the model type {kind!r}; a front end is one of "

@@ -1,12 +1,7 @@
 """Check of imported detectors with recordings of known labels.
 
-Invariant: if the recordings contradict the detector, no file is written; if they determine its
-polarity, the message gives the numbers.
-
-Check of a detector's polarity with recordings of known labels.
-
-Invariant: recordings never change a stated polarity; if they disagree, it is refused with the
-numbers. An unstated polarity follows from the recordings if they are clear.
+Invariant: recordings never change a stated polarity; if they contradict it, no file is written, and
+the message gives the numbers. An unstated polarity follows from the recordings if they are clear.
 """
 
 from __future__ import annotations
@@ -15,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asdf.commands.score_recordings import Recordings, find_recordings
 from asdf.errors import AsdfError, UsageError
+from asdf.text import and_more, count_of
 
 if TYPE_CHECKING:
     from asdf.extras.zoo.layouts.importing import Imported
@@ -56,74 +52,19 @@ class ClipScores:
 
     def describe(self) -> str:
         """Return the numbers in words."""
+        lists = []
+        for scores in (self.genuine, self.spoofed):
+            listed = [f"{name} {score:.4f}" for name, score in scores.items()]
+            lists.append(and_more(listed, _SHOWN))
         wins = self.share * self.pairs
         return (
-            f"genuine {_list(self.genuine)}; spoofed {_list(self.spoofed)}: the genuine one is "
-            f"higher in {wins:g} of {self.pairs} {'pair' if self.pairs == 1 else 'pairs'}"
+            f"genuine {lists[0]}; spoofed {lists[1]}: the genuine one is higher in {wins:g} of "
+            f"{count_of(self.pairs, 'pair')}"
         )
 
 
-def check_stated(scores: ClipScores, path: object) -> str:
-    """Return a sentence on recordings that agree with the stated polarity.
-
-    Raises:
-        AsdfError: they contradict it.
-    """
-    if scores.share < 1 - _CLEAR:
-        raise AsdfError(
-            f"{path}: the recordings contradict its bona fide output; nothing was written. Scores: "
-            f"{scores.describe()}. Its labels are wrong, or it errs on these recordings. Pass more "
-            "recordings, or name the bona fide class they indicate (--bona-fide-class)."
-        )
-    agree = "agree" if scores.share > _CLEAR else "neither contradict nor confirm it"
-    return f"reference recordings {agree}: {scores.describe()}"
-
-
-def is_reversed(scores: ClipScores, path: object) -> bool:
-    """Return whether the tested polarity, which nobody stated, is reversed.
-
-    Raises:
-        AsdfError: the recordings are not clear.
-    """
-    share = scores.share
-    if 1 - _CLEAR < share < _CLEAR:
-        raise AsdfError(
-            f"{path}: the recordings do not show which class is bona fide; nothing was written. "
-            f"Scores with class 1 as bona fide: {scores.describe()}. Pass more recordings, or name "
-            "the class: --bona-fide-class."
-        )
-    return share <= 1 - _CLEAR
-
-
-def describe_decision(scores: ClipScores) -> str:
-    """Return the numbers that determined the polarity, and their significance."""
-    if scores.pairs >= _ENOUGH:
-        return scores.describe()
-    return (
-        f"{scores.describe()}. That is little evidence: one error of the detector would invert its "
-        "verdicts. Pass more recordings of each kind"
-    )
-
-
-def _list(scores: dict[str, float]) -> str:
-    listed = [f"{name} {score:.4f}" for name, score in scores.items()]
-    rest = len(listed) - _SHOWN
-    shown: Sequence[str] = listed[:_SHOWN]
-    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
-
-
-# Polarity to try if nobody states which of two classes is bona fide.
-_TRIED = ("1",)
-_OTHER = ("0",)
-
-
-@dataclass(frozen=True)
-class Clips:
-    """Recordings with known labels.
-
-    Attributes:
-        genuine, spoofed: Recordings of each class.
-    """
+class Clips(NamedTuple):
+    """Recordings of each class."""
 
     genuine: Recordings
     spoofed: Recordings
@@ -175,17 +116,37 @@ def import_checked(
         imported = import_detector(path, chosen, folder, bona_fide)
     except UnknownPolarityError as error:
         # With more than two classes, recordings of two labels do not determine the polarity.
-        if clips is None or error.classes != len((*_TRIED, *_OTHER)):
+        if clips is None or error.classes != 2:
             raise
-        imported = import_detector(path, chosen, folder, _TRIED)
+        imported = import_detector(path, chosen, folder, ["1"])
         scores = _score_clips(imported, clips, folder, out)
-        if is_reversed(scores, path):
-            imported = import_detector(path, chosen, folder, _OTHER)
+        if 1 - _CLEAR < scores.share < _CLEAR:
+            raise AsdfError(
+                f"{path}: the recordings do not show which class is bona fide; nothing was "
+                f"written. Scores with class 1 as bona fide: {scores.describe()}. Pass more "
+                "recordings, or name the class: --bona-fide-class."
+            ) from None
+        if scores.share <= 1 - _CLEAR:
+            imported = import_detector(path, chosen, folder, ["0"])
             scores = _score_clips(imported, clips, folder, out)
-        return imported, [f"which class is bona fide follows from {describe_decision(scores)}"]
+        decision = f"which class is bona fide follows from {scores.describe()}"
+        if scores.pairs < _ENOUGH:
+            decision += (
+                ". That is little evidence: one error of the detector would invert its verdicts. "
+                "Pass more recordings of each kind"
+            )
+        return imported, [decision]
     if clips is None:
         return imported, []
-    return imported, [check_stated(_score_clips(imported, clips, folder, out), path)]
+    scores = _score_clips(imported, clips, folder, out)
+    if scores.share < 1 - _CLEAR:
+        raise AsdfError(
+            f"{path}: the recordings contradict its bona fide output; nothing was written. Scores: "
+            f"{scores.describe()}. Its labels are wrong, or it errs on these recordings. Pass more "
+            "recordings, or name the bona fide class they indicate (--bona-fide-class)."
+        )
+    agree = "agree" if scores.share > _CLEAR else "neither contradict nor confirm it"
+    return imported, [f"reference recordings {agree}: {scores.describe()}"]
 
 
 def _score_clips(imported: Imported, clips: Clips, folder: Path | None, out: Path) -> ClipScores:

@@ -37,17 +37,18 @@ def published_length(
         chosen: Settings that the user chose, by full name.
         samples: Number of samples that its program scores; None: as above.
     """
-    if kind.startswith("SSL_Spectra"):
-        return _spectra_length(settings, chosen)
     published = samples or PUBLISHED.min_samples
     if kind == "SSL_SLS":
         published = SLSSizes.of(settings).sls_samples
     elif kind in ("SSL_Conformer", "SSL_ConformerTCM", "SSL_Mamba"):
         published = _CONFORMER_SAMPLES
+    # lab260's programs repeat shorter recordings after the pre-emphasis, as the network does.
+    repeats = kind.startswith("SSL_Spectra")
+    shortest = FRAME_SAMPLES if repeats else published
     # Limits that the user did not choose are made consistent with the chosen one.
     lengths = {}
     if _MIN_SCORED not in chosen:
-        lengths[_MIN_SCORED] = min(published, chosen.get(_MAX_SCORED, published))
+        lengths[_MIN_SCORED] = min(shortest, chosen.get(_MAX_SCORED, published))
     if _MAX_SCORED not in chosen:
         lengths[_MAX_SCORED] = max(published, chosen.get(_MIN_SCORED, published))
     if not lengths:
@@ -57,28 +58,13 @@ def published_length(
         settings.network.min_evaluation_utterance_length_in_samples,
         settings.network.max_evaluation_utterance_length_in_samples,
     )
-    is_published = scored.min_samples == scored.max_samples == published
+    words = scored.describe()
+    if repeats:
+        words = f"first {published:,} samples, shorter ones repeated after the pre-emphasis"
+    is_published = (scored.min_samples, scored.max_samples) == (shortest, published)
     reason = ", as published" if is_published else ""
     names = " and ".join(f"{name} = {value}" for name, value in lengths.items())
-    return [f"scored{reason}: {scored.describe()} ({names})"]
-
-
-def _spectra_length(settings: NetworkSections, chosen: Mapping[str, Any]) -> list[str]:
-    """Set the scoring of lab260's programs: the first 64,600 samples after a pre-emphasis.
-
-    Their programs repeat shorter recordings after it, as the network does; so the minimum is a
-    frame.
-    """
-    lengths = {_MIN_SCORED: FRAME_SAMPLES, _MAX_SCORED: PUBLISHED.max_samples}
-    notes = []
-    for name, value in lengths.items():
-        if name not in chosen:
-            assign(settings, {name: value})
-            notes.append(f"{name} = {value}")
-    if not notes:
-        return []
-    words = f"first {PUBLISHED.max_samples:,} samples, shorter ones repeated after the pre-emphasis"
-    return [f"scored, as published: {words} ({' and '.join(notes)})"]
+    return [f"scored{reason}: {words} ({names})"]
 
 
 def antideepfake_scoring(
