@@ -12,6 +12,7 @@ output values; 1 a single value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 from asdf.networks.casting import without_autocast
 from asdf.networks.functions import LearningSELU, LearningTanh, at_least, learns_on_cpu, share
 
+MakeMap = Callable[[int, int], nn.Module]
 INPUT_DROPOUT = 0.2
 POOL_DROPOUT = 0.3
 # Creating the pairs of a short recording takes as long as their scores; each has up to 0.7 MB.
@@ -85,14 +87,19 @@ class GraphAttention(nn.Module):
     """Attention over one graph: a node becomes a weighted mean of all nodes, plus itself.
 
     Both terms are projected; batch norm and SELU follow.
+
+    Args:
+        make_map: Class of its maps.
     """
 
-    def __init__(self, dim_in: int, dim_out: int, temperature: float) -> None:
+    def __init__(
+        self, dim_in: int, dim_out: int, temperature: float, make_map: MakeMap = nn.Linear
+    ) -> None:
         super().__init__()
-        self.att_proj = nn.Linear(dim_in, dim_out)
+        self.att_proj = make_map(dim_in, dim_out)
         self.att_weight = _make_column(dim_out)
-        self.proj_with_att = nn.Linear(dim_in, dim_out)
-        self.proj_without_att = nn.Linear(dim_in, dim_out)
+        self.proj_with_att = make_map(dim_in, dim_out)
+        self.proj_without_att = make_map(dim_in, dim_out)
         self.bn = nn.BatchNorm1d(dim_out)
         self.input_drop = nn.Dropout(INPUT_DROPOUT)
         self.tanh = LearningTanh()
@@ -124,22 +131,27 @@ class HeterogeneousGraphAttention(nn.Module):
     """Attention over the nodes of two graphs together, with one weight for each kind of edge.
 
     A master node attends to all nodes; no node attends to it.
+
+    Args:
+        make_map: Class of its maps.
     """
 
-    def __init__(self, dim_in: int, dim_out: int, temperature: float) -> None:
+    def __init__(
+        self, dim_in: int, dim_out: int, temperature: float, make_map: MakeMap = nn.Linear
+    ) -> None:
         super().__init__()
-        self.proj_type1 = nn.Linear(dim_in, dim_in)
-        self.proj_type2 = nn.Linear(dim_in, dim_in)
-        self.att_proj = nn.Linear(dim_in, dim_out)
-        self.att_projM = nn.Linear(dim_in, dim_out)
+        self.proj_type1 = make_map(dim_in, dim_in)
+        self.proj_type2 = make_map(dim_in, dim_in)
+        self.att_proj = make_map(dim_in, dim_out)
+        self.att_projM = make_map(dim_in, dim_out)
         self.att_weight11 = _make_column(dim_out)
         self.att_weight22 = _make_column(dim_out)
         self.att_weight12 = _make_column(dim_out)
         self.att_weightM = _make_column(dim_out)
-        self.proj_with_att = nn.Linear(dim_in, dim_out)
-        self.proj_without_att = nn.Linear(dim_in, dim_out)
-        self.proj_with_attM = nn.Linear(dim_in, dim_out)
-        self.proj_without_attM = nn.Linear(dim_in, dim_out)
+        self.proj_with_att = make_map(dim_in, dim_out)
+        self.proj_without_att = make_map(dim_in, dim_out)
+        self.proj_with_attM = make_map(dim_in, dim_out)
+        self.proj_without_attM = make_map(dim_in, dim_out)
         self.bn = nn.BatchNorm1d(dim_out)
         self.input_drop = nn.Dropout(INPUT_DROPOUT)
         self.tanh = LearningTanh()
@@ -203,10 +215,10 @@ class HeterogeneousGraphAttention(nn.Module):
 class GraphPool(nn.Module):
     """The best-scored proportion of nodes, each times its score; at least one node."""
 
-    def __init__(self, ratio: float, dim: int) -> None:
+    def __init__(self, ratio: float, dim: int, make_map: MakeMap = nn.Linear) -> None:
         super().__init__()
         self.ratio = ratio
-        self.proj = nn.Linear(dim, 1)
+        self.proj = make_map(dim, 1)
         self.drop = nn.Dropout(POOL_DROPOUT)
 
     def forward(self, x_BNC: Tensor) -> Tensor:
@@ -224,7 +236,7 @@ class GraphPool(nn.Module):
         return scored_BNC.gather(1, best_BKC)
 
 
-def _project_edges(x_BNC: Tensor, projection: nn.Linear) -> Tensor:
+def _project_edges(x_BNC: Tensor, projection: nn.Module) -> Tensor:
     """Return the projected product of every pair of nodes: (batch, nodes, nodes, values)."""
     # The products are not stored in a variable, so that they are freed early without gradients.
     projected_BNND: Tensor = projection(x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1))

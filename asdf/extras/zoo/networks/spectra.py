@@ -26,7 +26,7 @@ Shapes: X rows, C values coming in, D going out, K basis functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -37,10 +37,15 @@ from torch import Tensor, nn
 
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.back_ends.ecapa import ContextualStatistics, NormOfPooled, Res2NetBlock
-from asdf.networks.back_ends.graph_attention import INPUT_DROPOUT, POOL_DROPOUT
+from asdf.networks.back_ends.graph_attention import (
+    GraphAttention,
+    GraphPool,
+    HeterogeneousGraphAttention,
+    MakeMap,
+)
+from asdf.networks.back_ends.graph_back_end import ResidualBlock
 from asdf.networks.casting import in_full_precision, without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.functions import at_least, share
 from asdf.networks.interface import NetworkSections, repeat_short
 from asdf.networks.ssl_detector import PairedDetector, SSLDetector
 from asdf.settings.fields import FRAME_SAMPLES, MAX_CLIP_SAMPLES, OwnSettings, setting
@@ -144,7 +149,6 @@ _ECAPA_SPLITS = 8
 _ECAPA_DILATIONS = (2, 3, 4, 5)
 _ECAPA_AGGREGATED = 1536
 _ECAPA_ATTENTION = 256
-Map = Callable[[int, int], nn.Module]
 
 
 class Bridge(nn.Module):
@@ -165,118 +169,23 @@ class Bridge(nn.Module):
         return projected_BLP
 
 
-class PlainAttention(nn.Module):
-    """AASIST's attention over one graph, with maps of any kind."""
-
-    def __init__(self, dim_in: int, dim_out: int, make_map: Map) -> None:
-        super().__init__()
-        self.att_proj = make_map(dim_in, dim_out)
-        self.proj_with_att = make_map(dim_in, dim_out)
-        self.proj_without_att = make_map(dim_in, dim_out)
-        self.att_weight = _make_column(dim_out)
-        self.bn = nn.BatchNorm1d(dim_out)
-        self.input_drop = nn.Dropout(INPUT_DROPOUT)
-
-    def forward(self, x_BND: Tensor) -> Tensor:
-        x_BND = self.input_drop(x_BND)
-        projected_BNND = self.att_proj(_multiply_pairs(x_BND))
-        scores_BNN1 = torch.tanh(projected_BNND) @ self.att_weight
-        scores_BNN = scores_BNN1.squeeze(3) / _TEMPERATURE
-        attention_BNN = scores_BNN.softmax(dim=2)
-        attended_BND = self.proj_with_att(attention_BNN @ x_BND)
-        kept_BND = self.proj_without_att(x_BND)
-        normed_BND = _normalize(self.bn, attended_BND + kept_BND)
-        return F.selu(normed_BND)
-
-
-class PlainJointAttention(nn.Module):
-    """AASIST's attention over two graphs and a master node, with maps of any kind."""
-
-    def __init__(self, dim_in: int, dim_out: int, make_map: Map) -> None:
-        super().__init__()
-        self.proj_type1 = make_map(dim_in, dim_in)
-        self.proj_type2 = make_map(dim_in, dim_in)
-        self.att_proj = make_map(dim_in, dim_out)
-        self.att_projM = make_map(dim_in, dim_out)
-        self.proj_with_att = make_map(dim_in, dim_out)
-        self.proj_without_att = make_map(dim_in, dim_out)
-        self.proj_with_attM = make_map(dim_in, dim_out)
-        self.proj_without_attM = make_map(dim_in, dim_out)
-        self.att_weight11 = _make_column(dim_out)
-        self.att_weight22 = _make_column(dim_out)
-        self.att_weight12 = _make_column(dim_out)
-        self.att_weightM = _make_column(dim_out)
-        self.bn = nn.BatchNorm1d(dim_out)
-        self.input_drop = nn.Dropout(INPUT_DROPOUT)
-
-    def forward(
-        self, first_BND: Tensor, second_BSD: Tensor, master_B1D: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        nodes = first_BND.shape[1]
-        joined = [self.proj_type1(first_BND), self.proj_type2(second_BSD)]
-        x_BJD = self.input_drop(torch.cat(joined, dim=1))
-        scores_BJJ = self._score_edges(x_BJD, nodes) / _JOINT_TEMPERATURE
-        attention_BJJ = scores_BJJ.softmax(dim=2)
-        master_B1D = self._gather_into_master(x_BJD, master_B1D)
-        attended_BJD = self.proj_with_att(attention_BJJ @ x_BJD)
-        kept_BJD = self.proj_without_att(x_BJD)
-        normed_BJD = _normalize(self.bn, attended_BJD + kept_BJD)
-        first_BND = normed_BJD[:, :nodes]
-        second_BSD = normed_BJD[:, nodes:]
-        return first_BND, second_BSD, master_B1D
-
-    def _score_edges(self, x_BJD: Tensor, nodes: int) -> Tensor:
-        """Return the score of each edge, using the weight of its kind."""
-        projected_BJJD = self.att_proj(_multiply_pairs(x_BJD))
-        edges_BJJD = torch.tanh(projected_BJJD)
-        sizes = [nodes, x_BJD.shape[1] - nodes]
-        first_BNJD, second_BSJD = edges_BJJD.split(sizes, dim=1)
-        within_first, across = first_BNJD.split(sizes, dim=2)
-        back, within_second = second_BSJD.split(sizes, dim=2)
-        above = [within_first @ self.att_weight11, across @ self.att_weight12]
-        below = [back @ self.att_weight12, within_second @ self.att_weight22]
-        rows = [torch.cat(above, dim=2), torch.cat(below, dim=2)]
-        return torch.cat(rows, dim=1).squeeze(3)
-
-    def _gather_into_master(self, x_BJD: Tensor, master_B1D: Tensor) -> Tensor:
-        projected_BJD = self.att_projM(x_BJD * master_B1D)
-        edges_BJD = torch.tanh(projected_BJD)
-        scores_BJ1 = edges_BJD @ self.att_weightM
-        scores_BJ1 = scores_BJ1 / _JOINT_TEMPERATURE
-        attention_BJ1 = scores_BJ1.softmax(dim=1)
-        gathered_B1D = (attention_BJ1 * x_BJD).sum(dim=1, keepdim=True)
-        attended: Tensor = self.proj_with_attM(gathered_B1D)
-        master: Tensor = self.proj_without_attM(master_B1D)
-        return attended + master
-
-
-class PlainPool(nn.Module):
-    """The better-scored half of the nodes, each times its score, with a map of any kind."""
-
-    def __init__(self, dimension: int, make_map: Map) -> None:
-        super().__init__()
-        self.proj = make_map(dimension, 1)
-        self.drop = nn.Dropout(POOL_DROPOUT)
-
-    def forward(self, x_BND: Tensor) -> Tensor:
-        scores_BN1 = torch.sigmoid(self.proj(self.drop(x_BND)))
-        count = at_least(share(x_BND.shape[1], _RATIO), 1)
-        best_BK1 = scores_BN1.topk(count, dim=1).indices
-        scored_BND = x_BND * scores_BN1
-        best_BKD = best_BK1.expand(-1, -1, x_BND.shape[2])
-        return scored_BND.gather(1, best_BKD)
-
-
 class Branch(nn.Module):
     """A branch: joint attention of both graphs, pooling, and a second residual attention."""
 
-    def __init__(self, make_map: Map) -> None:
+    def __init__(self, make_map: MakeMap) -> None:
         super().__init__()
         self.master = nn.Parameter(torch.randn(1, 1, _WIDE))
-        self.HtrgGAT_layer_ST1 = PlainJointAttention(_WIDE, _NARROW, make_map)
-        self.HtrgGAT_layer_ST2 = PlainJointAttention(_NARROW, _NARROW, make_map)
-        self.pool_hS = PlainPool(_NARROW, make_map)
-        self.pool_hT = PlainPool(_NARROW, make_map)
+        self.HtrgGAT_layer_ST1 = HeterogeneousGraphAttention(
+            _WIDE, _NARROW, _JOINT_TEMPERATURE, make_map
+        )
+        self.HtrgGAT_layer_ST2 = HeterogeneousGraphAttention(
+            _NARROW, _NARROW, _JOINT_TEMPERATURE, make_map
+        )
+        for attention in (self.HtrgGAT_layer_ST1, self.HtrgGAT_layer_ST2):
+            # The published networks have none here.
+            attention.add_module("selu", nn.Identity())
+        self.pool_hS = GraphPool(_RATIO, _NARROW, make_map)
+        self.pool_hT = GraphPool(_RATIO, _NARROW, make_map)
         self.drop_way = nn.Dropout(0.2)
 
     def forward(self, temporal_BND: Tensor, spectral_BSD: Tensor) -> list[Tensor]:
@@ -290,28 +199,21 @@ class Branch(nn.Module):
         return [self.drop_way(first + more) for first, more in zip(before, refined, strict=True)]
 
 
-class PreactivatedBlock(nn.Module):
+class PreactivatedBlock(ResidualBlock):
     """AASIST's residual block with its first batch norm in use."""
-
-    def __init__(self, channels_in: int, channels_out: int, first: bool) -> None:
-        super().__init__()
-        self.bn1 = None if first else nn.BatchNorm2d(channels_in)
-        self.conv1 = nn.Conv2d(channels_in, channels_out, kernel_size=(2, 3), padding=(1, 1))
-        self.bn2 = nn.BatchNorm2d(channels_out)
-        self.conv2 = nn.Conv2d(channels_out, channels_out, kernel_size=(2, 3), padding=(0, 1))
-        self.conv_downsample: nn.Module | None = None
-        if channels_in != channels_out:
-            self.conv_downsample = nn.Conv2d(channels_in, channels_out, (1, 3), padding=(0, 1))
 
     def forward(self, x_BCSN: Tensor) -> Tensor:
         inside = x_BCSN
-        if self.bn1 is not None:
-            inside = F.selu(self.bn1(x_BCSN))
-        inside = self.bn2(self.conv1(inside))
-        out_BCSN: Tensor = self.conv2(F.selu(inside))
-        if self.conv_downsample is not None:
+        if hasattr(self, "bn1"):
+            inside = self.selu(self.bn1(x_BCSN))
+        out_BCSN: Tensor = self.conv2(self.selu(self.bn2(self.conv1(inside))))
+        if self.changes_channels:
             x_BCSN = self.conv_downsample(x_BCSN)
         return out_BCSN + x_BCSN
+
+    def unused_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield nothing."""
+        yield from ()
 
 
 class MapEncoder(nn.Module):
@@ -323,7 +225,7 @@ class MapEncoder(nn.Module):
         self.first_bn1 = nn.BatchNorm2d(_CHANNELS[-1])
         blocks = []
         for number, (channels_in, channels_out) in enumerate(pairwise(_CHANNELS)):
-            block = PreactivatedBlock(channels_in, channels_out, first=number == 0)
+            block = PreactivatedBlock(channels_in, channels_out, first=number == 0, pool=False)
             blocks.append(nn.Sequential(block))
         self.enc = nn.Sequential(*blocks)
 
@@ -338,7 +240,7 @@ class MapEncoder(nn.Module):
 class FourBranches(nn.Module):
     """The graphs of Spectra-AASIST, from projected frames to embeddings and logits."""
 
-    def __init__(self, make_map: Map) -> None:
+    def __init__(self, make_map: MakeMap) -> None:
         super().__init__()
         channels = _CHANNELS[-1]
         self.attention = nn.Sequential(
@@ -349,12 +251,12 @@ class FourBranches(nn.Module):
         )
         self.pos_S = nn.Parameter(torch.randn(1, PROJECTED // POOL, channels))
         self.pos_T = nn.Parameter(torch.randn(1, POSITIONS, PROJECTED))
-        self.GAT_layer_S = PlainAttention(channels, _WIDE, make_map)
-        self.GAT_layer_T = PlainAttention(channels, _WIDE, make_map)
+        self.GAT_layer_S = GraphAttention(channels, _WIDE, _TEMPERATURE, make_map)
+        self.GAT_layer_T = GraphAttention(channels, _WIDE, _TEMPERATURE, make_map)
         for number in range(1, _BRANCHES + 1):
             self.add_module(f"branch{number}", Branch(make_map))
-        self.pool_S = PlainPool(_WIDE, make_map)
-        self.pool_T = PlainPool(_WIDE, make_map)
+        self.pool_S = GraphPool(_RATIO, _WIDE, make_map)
+        self.pool_T = GraphPool(_RATIO, _WIDE, make_map)
         self.out_layer = make_map(5 * _NARROW, 2)
         self.enc = MapEncoder()
         self.drop = nn.Dropout(0.5)
@@ -418,7 +320,7 @@ class SpectraAASISTBackEnd(BackEnd):
 
     short_name = "spectra_aasist"
     shortest_frames = POOL
-    make_map: ClassVar[Map] = nn.Linear
+    make_map: ClassVar[MakeMap] = nn.Linear
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
@@ -439,7 +341,7 @@ class SpectraAASIST3BackEnd(SpectraAASISTBackEnd):
     """Spectra-AASIST with Kolmogorov-Arnold layers for all maps of the graphs."""
 
     short_name = "spectra_aasist3"
-    make_map: ClassVar[Map] = SplineMap
+    make_map: ClassVar[MakeMap] = SplineMap
 
 
 class SpectraECAPA(nn.Module):
@@ -562,18 +464,3 @@ class SSL_SpectraECAPA(PreEmphasised, PairedDetector):
     """wav2vec 2.0 and ECAPA-TDNN: lab260's Spectra-0."""
 
     back_end_class = SpectraECAPABackEnd
-
-
-def _normalize(norm: nn.Module, x_BND: Tensor) -> Tensor:
-    """Apply a batch norm over all nodes of all utterances."""
-    normed: Tensor = norm(x_BND.flatten(0, 1))
-    return normed.view_as(x_BND)
-
-
-def _multiply_pairs(x_BND: Tensor) -> Tensor:
-    """Return the products of all pairs of nodes, (batch, nodes, nodes, values)."""
-    return x_BND.unsqueeze(2) * x_BND.unsqueeze(1)
-
-
-def _make_column(size: int) -> nn.Parameter:
-    return nn.Parameter(nn.init.xavier_normal_(torch.empty(size, 1)))
