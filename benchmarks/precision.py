@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 
-from asdf.audio.recording_sources import Limits
 from asdf.audio.speech import read_speech
 from asdf.distributed.arithmetic import NO_BFLOAT16, computes_bfloat16
 from asdf.errors import UsageError
@@ -140,7 +139,7 @@ def score_in(precision: str, path: Path, trials: TrialList) -> np.ndarray:
     """Return the scores of a list in a precision of `PRECISIONS`, (trials,) float64."""
     requested = "bf16" if precision == BF16 else "fp32"
     # Plain, because torch's operations are emulated; the engines differ in the last bits.
-    options = Options("cpu", None, 1, False, requested, None, None, Limits(), "plain")
+    options = Options("cpu", None, 1, False, requested, None, None, engine="plain")
     opened = open_network(path, options)
     sad = opened.settings.sad
     waveforms = [read_speech(trials.path(index), sad) for index in range(len(trials))]

@@ -170,6 +170,15 @@ class ScoreColumn:
         return ""
 
     @classmethod
+    def facts(cls, value: Any, threshold: float | None) -> dict[str, str]:
+        """Return what a page states of the value in a table, as texts by name.
+
+        Args:
+            threshold: Threshold of the verdict on the recording.
+        """
+        return {}
+
+    @classmethod
     def rows(cls, value: Any, name: str) -> Sequence[Mapping[str, Any]]:
         """Return the fields of results with lines of their own, below the recording `name`."""
         return ()
@@ -257,6 +266,11 @@ def join_placed(placed: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, An
     return entry
 
 
+def four_digits(value: float) -> str:
+    """Return a number for a table on a page."""
+    return f"{value:.4f}".replace("-", "−")
+
+
 @dataclass(frozen=True)
 class Ratio:
     """A score that is a likelihood ratio.
@@ -317,6 +331,13 @@ class LlrColumn(ScoreColumn):
         if value.unbounded_llr is not None:
             entry["unbounded_llr"] = value.unbounded_llr
         return entry
+
+    @classmethod
+    def facts(cls, value: Ratio, threshold: float | None) -> dict[str, str]:
+        return {
+            "LLR (natural logarithm)": four_digits(value.llr),
+            "log10 of the ratio": four_digits(log10_llr(value.llr)),
+        }
 
     @classmethod
     def words(cls, value: Ratio) -> str:

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 
 from asdf.audio import cut_to_speech
-from asdf.audio.recording_sources import Limits
 from asdf.audio.speech_check import speech_finder
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
@@ -167,7 +166,8 @@ class Detector:
             precision,
             base,
             threshold,
-            Limits(max_seconds, memory_limit),
+            max_seconds,
+            memory_limit,
             engine,
             parts,
             speech_check,

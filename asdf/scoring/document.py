@@ -62,10 +62,6 @@ class Provenance:
         """Return the fields as plain values: `made_by` in JSON."""
         return asdict(self)
 
-    def now(self) -> Provenance:
-        """Return the same provenance with the present date, for a process that keeps running."""
-        return replace(self, date=_now())
-
 
 def describe(network: AnyPath, options: Mapping[str, Any]) -> Provenance:
     """Describe the scores that a network gives from now on; read its file for the digest.
@@ -109,10 +105,11 @@ def made_by(
         window: Length and hop of the windows, in seconds; None without windows.
         command: Command that reproduces the scores.
     """
-    entry = provenance.now().entry()
     window_s, hop_s = window or (None, None)
-    options = {**entry["options"], "trial": trial, "window": window_s, "hop": hop_s}
-    return {**entry, "options": options, "command": command}
+    options = {**provenance.options, "trial": trial, "window": window_s, "hop": hop_s}
+    # The present date, for a process that keeps running.
+    now = replace(provenance, date=_now(), options=options)
+    return {**now.entry(), "command": command}
 
 
 def score_command(

@@ -146,11 +146,17 @@ class Options:
     precision: str
     base: AnyPath | None
     threshold: float | None
-    limits: Limits
+    max_seconds: float | None = None
+    memory_limit: int | None = None
     engine: str = PACKED
     parts: bool = True
     speech_check: str = "built-in"
     columns: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> Limits:
+        """Limits on the size of a recording."""
+        return Limits(self.max_seconds, self.memory_limit)
 
 
 @dataclass(frozen=True)
@@ -184,8 +190,8 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
             system is missing or was changed.
         UsageError: an option is not valid, or not supported on this machine.
     """
-    limits = {"max_seconds": options.limits.max_seconds, "memory_limit": options.limits.memory}
-    for name, limit in limits.items():
+    for name in ("max_seconds", "memory_limit"):
+        limit = getattr(options, name)
         # `limit <= 0` would let NaN pass.
         if limit is not None and not limit > 0:
             raise UsageError(f"{name} = {limit!r}: give a positive number, or leave it out.")
@@ -230,18 +236,12 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
     # The values chosen for 'auto' and None, so that a copy elsewhere gives identical scores.
     folder = options.network_folder
     arguments = {
+        **vars(options),
         "device": str(device),
         "network_folder": None if folder is None else str(Path(folder).absolute()),
         "threads": threads,
-        "full_length": options.full_length,
         "precision": precision.name if options.precision == AUTO else options.precision,
-        "engine": options.engine,
         "base": None if options.base is None else os.fspath(options.base),
-        "threshold": options.threshold,
-        **limits,
-        "parts": options.parts,
-        "speech_check": options.speech_check,
-        "columns": options.columns,
     }
     threshold = _choose_threshold(options.threshold, calibration)
     origin = Origin(path.absolute(), state, arguments, tuple(networks))

@@ -11,7 +11,6 @@ Shapes: F frames, T samples.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,46 +37,40 @@ class Timed(NamedTuple):
     samples: int
 
 
-@dataclass(frozen=True)
 class OverTime:
     """Computation of an extra of long recordings.
 
     Attributes:
-        key: Key of the extra, which has a hop.
+        extra: The extra, which has a hop.
         max_samples: Maximum number of samples that the network hears at once.
         hop: Samples per frame.
         window: Samples of a window of a longer recording, a multiple of the frame length.
         overlap: Samples that two windows share, an even multiple of the frame length.
     """
 
-    scorer: WaveformScorer
-    key: str
-    max_samples: int
-    hop: int = field(init=False)
-    window: int = field(init=False)
-    overlap: int = field(init=False)
+    def __init__(self, scorer: WaveformScorer, key: str, max_samples: int) -> None:
+        """Compute the extra `key`.
 
-    def __post_init__(self) -> None:
-        self.scorer.require([self.key])
-        hop = self.extra.hop
-        assert hop is not None  # only such extras come here
-        if self.max_samples < hop:
+        Raises:
+            UsageError: the network has no such extra, or hears less than one of its frames.
+        """
+        scorer.require([key])
+        self.scorer = scorer
+        self.key = key
+        self.extra: Extra = scorer.extras[key]
+        self.max_samples = max_samples
+        assert self.extra.hop is not None  # only such extras come here
+        self.hop = self.extra.hop
+        if max_samples < self.hop:
             raise UsageError(
-                f"the network hears the first {self.max_samples} samples of a recording, less "
-                f"than one of its frames ({hop} samples): raise "
+                f"the network hears the first {max_samples} samples of a recording, less than one "
+                f"of its frames ({self.hop} samples): raise "
                 "network.max_evaluation_utterance_length_in_samples."
             )
-        window = self.max_samples - self.max_samples % hop
-        overlap = min(window // 2, _OVERLAP_S * self.scorer.audio.sample_rate)
-        object.__setattr__(self, "hop", hop)
-        object.__setattr__(self, "window", window)
+        self.window = max_samples - max_samples % self.hop
+        overlap = min(self.window // 2, _OVERLAP_S * scorer.audio.sample_rate)
         # Half of the overlap is whole frames: there, one window hands over to the next.
-        object.__setattr__(self, "overlap", overlap - overlap % (2 * hop))
-
-    @property
-    def extra(self) -> Extra:
-        """The extra."""
-        return self.scorer.extras[self.key]
+        self.overlap = overlap - overlap % (2 * self.hop)
 
     def of_blocks(self, blocks: Iterable[np.ndarray]) -> Timed:
         """Return the extra of a recording that arrives in blocks (T,).

@@ -20,7 +20,7 @@ import numpy as np
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.intervals import beta_quantile
-from asdf.scoring.columns import UNDECIDED, Heard, Request, ScoreColumn
+from asdf.scoring.columns import UNDECIDED, Heard, Request, ScoreColumn, four_digits
 from asdf.scoring.scored import BONA_FIDE, MIXED, WindowScore
 from asdf.text import and_more, clock, count_of
 from asdf.trials.how_scored import ScoredLength
@@ -472,6 +472,11 @@ class PartColumn(ScoreColumn):
             sentences.append(f"{single} {below}: {lowest}")
         alarms = value.searched.describe_alarms()
         return "; ".join([*sentences, alarms] if alarms else sentences)
+
+    @classmethod
+    def facts(cls, value: Parts, threshold: float | None) -> dict[str, str]:
+        own = value.searched.threshold
+        return {} if own == threshold else {"Threshold of windows": four_digits(own)}
 
     @classmethod
     def veto(cls, value: Parts, verdict: str) -> str | None:

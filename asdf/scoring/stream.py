@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from asdf.audio.channels import Comparison
 from asdf.audio.sample_rates import StreamResampler
 from asdf.errors import UsageError
@@ -20,7 +18,7 @@ from asdf.scoring.parts import PartFinder
 from asdf.scoring.pipeline import Pipeline
 from asdf.scoring.recordings import as_chunk
 from asdf.scoring.scored import Score, WindowScore
-from asdf.scoring.whole_recording import Cut, Tally, Window, WindowCutter
+from asdf.scoring.whole_recording import Cut, Tallying, WindowCutter
 
 
 class Stream:
@@ -45,7 +43,7 @@ class Stream:
         self._cutter = WindowCutter(window, hop)
         self._window = window
         self._hop = hop
-        self._running = _Running()
+        self._running = Tallying()
         search = pipeline.summary.search
         self._finder = None if search is None else PartFinder(search.with_windows(window, hop))
         self._channels = Comparison()
@@ -123,65 +121,3 @@ class Stream:
                     self._finder.add(score)
                 scores.append(score)
         return scores
-
-
-class _Counts:
-    """Sums over windows, in their order."""
-
-    def __init__(self) -> None:
-        self.windows = 0
-        self.covered = 0
-        self.lowest: Window | None = None
-        self.sum = 0.0
-        self.sums: dict[str, np.ndarray] = {}
-        self._end = 0
-
-    def add(self, window: Window) -> None:
-        """Count a window."""
-        self.windows += 1
-        self.sum += window.raw
-        for key, row in window.outcome.extras.items():
-            # float64, as the means of `tally_windows`, with which a finished stream must agree.
-            self.sums[key] = self.sums.get(key, 0.0) + row.astype(np.float64)
-        # Samples that overlapping windows share count once.
-        self.covered += window.end - max(self._end, window.start)
-        self._end = window.end
-        if self.lowest is None or window.raw < self.lowest.raw:
-            self.lowest = window
-
-
-class _Running:
-    """The running counts of `tally_windows`, one window at a time."""
-
-    def __init__(self) -> None:
-        self.windows = 0
-        self._end = 0
-        self._speech = 0
-        self._sounding = _Counts()
-        self._silent = _Counts()
-
-    def add(self, window: Window) -> None:
-        """Count a window."""
-        counts = self._silent if window.silent else self._sounding
-        counts.add(window)
-        self.windows += 1
-        self._end = window.end
-        self._speech += window.has_speech and not window.silent
-
-    def tally(self) -> Tally:
-        """Return the counts of the windows so far, one or more."""
-        counted = self._sounding if self._sounding.windows else self._silent
-        assert counted.lowest is not None
-        means = {}
-        for key, row in counted.sums.items():
-            means[key] = (row / counted.windows).astype(np.float32)
-        return Tally(
-            raw=counted.sum / counted.windows,
-            end=self._end,
-            windows=self.windows,
-            silent=self._silent.windows,
-            covered=counted.covered,
-            lowest=counted.lowest,
-            extras=means,
-            speech=self._speech,
-        )

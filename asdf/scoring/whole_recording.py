@@ -215,31 +215,76 @@ class Tally:
         return self.silent == self.windows
 
 
-def tally_windows(windows: Sequence[Window]) -> Tally:
-    """Compute the statistics of the windows of a recording, one or more, in their order."""
-    # If all windows are silent, every window counts: a trial of a list must have a score.
-    counted = [window for window in windows if not window.silent] or windows
-    means = {}
-    for key in counted[0].outcome.extras:
-        rows = np.stack([window.outcome.extras[key] for window in counted])
-        means[key] = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
-    sounds = [window.sound for window in counted if window.sound is not None]
-    covered = end = 0
-    for window in counted:
+class _Counted:
+    """Sums over windows, in their order."""
+
+    def __init__(self) -> None:
+        self.windows = 0
+        self.covered = 0
+        self.sum = 0.0
+        self.extras: dict[str, np.ndarray] = {}
+        self.sound: np.ndarray | None = None
+        self.lowest: Window | None = None
+        self._end = 0
+
+    def add(self, window: Window) -> None:
+        self.windows += 1
+        self.sum += window.raw
+        for key, row in window.outcome.extras.items():
+            self.extras[key] = self.extras.get(key, 0.0) + row.astype(np.float64)
+        if window.sound is not None:
+            self.sound = np.array(window.sound) + (0.0 if self.sound is None else self.sound)
         # Samples that overlapping windows share count once.
-        covered += window.end - max(end, window.start)
-        end = window.end
-    return Tally(
-        raw=float(np.mean([window.raw for window in counted])),
-        end=windows[-1].end,
-        windows=len(windows),
-        silent=sum(window.silent for window in windows),
-        covered=covered,
-        lowest=min(counted, key=lambda window: window.raw),
-        extras=means,
-        speech=sum(window.has_speech for window in windows if not window.silent),
-        sound=Sound(*np.mean(sounds, axis=0).tolist()) if sounds else None,
-    )
+        self.covered += window.end - max(self._end, window.start)
+        self._end = window.end
+        if self.lowest is None or window.raw < self.lowest.raw:
+            self.lowest = window
+
+
+class Tallying:
+    """Statistics of the windows of a recording that arrive one at a time, in their order."""
+
+    def __init__(self) -> None:
+        self.windows = 0
+        self._end = 0
+        self._speech = 0
+        self._sounding = _Counted()
+        self._silent = _Counted()
+
+    def add(self, window: Window) -> None:
+        """Count a window."""
+        counted = self._silent if window.silent else self._sounding
+        counted.add(window)
+        self.windows += 1
+        self._end = window.end
+        self._speech += window.has_speech and not window.silent
+
+    def tally(self) -> Tally:
+        """Return the statistics of the windows so far, one or more."""
+        # If all windows are silent, every window counts: a trial of a list must have a score.
+        counted = self._sounding if self._sounding.windows else self._silent
+        count = counted.windows
+        assert counted.lowest is not None
+        means = {key: (row / count).astype(np.float32) for key, row in counted.extras.items()}
+        return Tally(
+            raw=counted.sum / count,
+            end=self._end,
+            windows=self.windows,
+            silent=self._silent.windows,
+            covered=counted.covered,
+            lowest=counted.lowest,
+            extras=means,
+            speech=self._speech,
+            sound=None if counted.sound is None else Sound(*(counted.sound / count).tolist()),
+        )
+
+
+def tally_windows(windows: Iterable[Window]) -> Tally:
+    """Return the statistics of the windows of a recording, one or more, in their order."""
+    tallying = Tallying()
+    for window in windows:
+        tallying.add(window)
+    return tallying.tally()
 
 
 def tally_beginning(window: Window, speech: int, max_samples: int) -> Tally:

@@ -24,7 +24,7 @@ support neither proposition.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -34,7 +34,7 @@ from asdf.arrays import Floats, Integers
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration, CalibrationSet, are_finite, damaged
 from asdf.metrics.llr_maps import LN10, LlrMap, fit_map, log10_llr
-from asdf.scoring.columns import CANNOT_TELL, Heard, LlrColumn, Ratio, Request
+from asdf.scoring.columns import CANNOT_TELL, Heard, LlrColumn, Ratio, Request, four_digits
 
 NEITHER = "no support for one proposition over the other"
 """Words for a likelihood ratio between 1/2 and 2."""
@@ -302,6 +302,16 @@ class Supported(Ratio):
     llr_words: str = ""
 
 
+def interval_words(
+    texts: Sequence[str], llr: float, at_limit: bool, between: tuple[str, str] = ("", "to")
+) -> str:
+    """Return an interval in words, whose end at the limit of a set is no end."""
+    low, high = texts
+    if at_limit:
+        return f"of at least {low}" if llr >= 0 else f"of at most {high}"
+    return f"{between[0]} {low} {between[1]} {high}".strip()
+
+
 class SupportColumn(LlrColumn):
     """The score of a calibrated network as a likelihood ratio: its interval, and its words."""
 
@@ -360,6 +370,16 @@ class SupportColumn(LlrColumn):
         if value.llr_interval is not None:
             known["llr_interval"] = list(value.llr_interval)
         return known if unbounded is None else {**known, "unbounded_llr": unbounded}
+
+    @classmethod
+    def facts(cls, value: Ratio, threshold: float | None) -> dict[str, str]:
+        assert isinstance(value, Supported)
+        facts = super().facts(value, threshold)
+        if value.llr_interval is not None:
+            ends = [four_digits(log10_llr(bound)) for bound in value.llr_interval]
+            words = interval_words(ends, value.llr, value.unbounded_llr is not None)
+            facts["log10, 95 % interval"] = words.removeprefix("of ")
+        return facts
 
     @classmethod
     def words(cls, value: Ratio) -> str:

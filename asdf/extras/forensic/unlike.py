@@ -29,7 +29,7 @@ from asdf.arrays import Floats, Integers
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import damaged
 from asdf.metrics.intervals import exact_bounds
-from asdf.scoring.columns import Heard, Request, ScoreColumn
+from asdf.scoring.columns import Heard, Request, ScoreColumn, four_digits
 
 MAX_NUMBERS = 4096
 """Maximum number of values of an embedding, since the model grows with it."""
@@ -404,6 +404,11 @@ class UnlikeColumn(ScoreColumn):
     @classmethod
     def row(cls, value: Likeness) -> tuple[Any, ...]:
         return str(value.unlike).lower(), value.distance
+
+    @classmethod
+    def facts(cls, value: Likeness, threshold: float | None) -> dict[str, str]:
+        distance = f"{four_digits(value.distance)} (unlike it above 1)"
+        return {"Distance from the calibration set": distance}
 
     @classmethod
     def doubts(cls, value: Likeness) -> bool:

@@ -16,7 +16,7 @@ import torch
 import asdf
 from asdf.checkpoint.network_reading import read_network_file, write_hub_folder
 from asdf.errors import AsdfError
-from asdf.scoring.document import describe, network_digest, recording_digest
+from asdf.scoring.document import describe, made_by, network_digest, recording_digest
 from tests.unit.conftest import write_small_network
 
 
@@ -50,9 +50,11 @@ def test_all_of_it_is_there_and_is_plain(network):
 def test_a_later_result_of_the_same_program_has_its_own_date(network):
     first = describe(network, {})
     older = type(first)(**{**first.entry(), "date": "2020-01-01T00:00:00+00:00"})
-    later = older.now()
-    assert later.date[:4] >= "2026"
-    assert {**later.entry(), "date": ""} == {**older.entry(), "date": ""}
+    later = made_by(older, True, None, "asdf score")
+    assert later["date"][:4] >= "2026"
+    options = {"trial": True, "window": None, "hop": None}
+    same = {**older.entry(), "options": options, "command": "asdf score", "date": ""}
+    assert {**later, "date": ""} == same
 
 
 def test_of_a_folder_the_weights_are_digested(network, tmp_path):

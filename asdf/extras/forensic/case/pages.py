@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from asdf.extras.forensic.case.examining import Case, Examined, FileFacts, Outline, Validation
-from asdf.extras.forensic.case.wording import interval_words, limits, propositions, statements
+from asdf.extras.forensic.case.wording import limits, propositions, statements
 from asdf.metrics.calibration import Calibration
-from asdf.metrics.llr_maps import log10_llr
 from asdf.report import Document, Figure, Items, Section, document_page, llr_figures
+from asdf.scoring.columns import four_digits, join_placed
 from asdf.scoring.scored import Scored, WindowScore
 from asdf.tables.page_cells import ABSENT, Cell, PageTable
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
@@ -85,30 +85,17 @@ def _pairs(caption: str, values: Mapping[str, str]) -> PageTable:
 
 
 def _result_rows(result: Scored) -> dict[str, str]:
-    rows = {}
-    if result.llr is not None:
-        rows["LLR (natural logarithm)"] = _number(result.llr)
-        rows["log10 of the ratio"] = _number(log10_llr(result.llr))
-        interval = result.entry().get("llr_interval")
-        if interval:
-            texts = [_number(log10_llr(bound)) for bound in interval]
-            words = interval_words(texts, result.llr, result.unbounded_llr is not None)
-            rows["log10, 95 % interval"] = words.removeprefix("of ")
-    if result.distance is not None:
-        distance = _number(result.distance)
-        rows["Distance from the calibration set"] = f"{distance} (unlike it above 1)"
-    rows["Score of the network"] = _number(result.raw)
-    rows["Threshold"] = _number(result.threshold)
-    searched = result.searched
-    if searched is not None and searched.threshold != result.threshold:
-        rows["Threshold of windows"] = _number(searched.threshold)
-    rows["Verdict"] = result.verdict or "none"
-    rows["Seconds scored"] = f"{result.seconds_scored or 0:.2f} of {result.seconds or 0:.2f}"
-    return rows
-
-
-def _number(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:.4f}".replace("-", "−")
+    """Return what is known of a score; what columns state is at their places."""
+    score = {"Score of the network": result.raw, "Threshold": result.threshold}
+    numbers = {
+        name: ABSENT if number is None else four_digits(number) for name, number in score.items()
+    }
+    heard = f"{result.seconds_scored or 0:.2f} of {result.seconds or 0:.2f}"
+    placed = [(40, numbers), (70, {"Verdict": result.verdict or "none", "Seconds scored": heard})]
+    for key, value in result.values.items():
+        column = result.columns[key]
+        placed.append((column.place[1], column.facts(value, result.threshold)))
+    return join_placed(placed)
 
 
 def _file_rows(path: str, facts: FileFacts) -> dict[str, str]:

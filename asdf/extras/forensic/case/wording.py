@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from asdf.extras.forensic.case.examining import Case, Examined
+from asdf.extras.forensic.support import interval_words
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.llr_maps import log10_llr
 from asdf.scoring.columns import CANNOT_TELL, UNDECIDED
@@ -163,16 +164,6 @@ def _part_sentences(result: Scored) -> list[str]:
         )
     # Each examined window is another chance of an error.
     return [*sentences, _sentence(searched.describe())]
-
-
-def interval_words(
-    texts: list[str], llr: float, at_limit: bool, between: tuple[str, str] = ("", "to")
-) -> str:
-    """Return an interval in words, whose end at the limit of a set is no end."""
-    low, high = texts
-    if at_limit:
-        return f"of at least {low}" if llr >= 0 else f"of at most {high}"
-    return f"{between[0]} {low} {between[1]} {high}".strip()
 
 
 def ratio_text(llr: float) -> str:
