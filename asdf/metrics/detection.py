@@ -149,12 +149,8 @@ class DetCurve:
 
         All rates are fractions.
         """
-        misses = []
-        for limit in false_alarms:
-            # Along the curve, the miss rate rises and the false alarm rate falls.
-            first = np.argmax(self.far <= limit)
-            misses.append(float(self.frr[first]))
-        return misses
+        # Along the curve, the miss rate rises and the false alarm rate falls.
+        return [float(self.frr[np.argmax(self.far <= limit)]) for limit in false_alarms]
 
 
 def _prepend(value: float, values: Floats) -> Floats:
@@ -367,9 +363,8 @@ def min_dcf(
 
 def min_dcf_of(curve: DetCurve, cost: DetectionCost = ASVSPOOF5) -> float:
     """Return `min_dcf` of the trials of a curve."""
-    misses = cost.miss_weight * curve.frr
-    false_alarms = cost.false_alarm_weight * curve.far
-    return float((misses + false_alarms).min() / cost.default)
+    costs = cost.miss_weight * curve.frr + cost.false_alarm_weight * curve.far
+    return float(costs.min() / cost.default)
 
 
 def act_dcf(
@@ -391,9 +386,7 @@ def act_dcf(
     spoof = as_scores("spoof", spoof)
     frr = np.mean(bona_fide < cost.threshold)
     far = np.mean(spoof >= cost.threshold)
-    misses = cost.miss_weight * frr
-    false_alarms = cost.false_alarm_weight * far
-    return float((misses + false_alarms) / cost.default)
+    return float((cost.miss_weight * frr + cost.false_alarm_weight * far) / cost.default)
 
 
 def cllr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:
@@ -441,15 +434,9 @@ def min_cllr_of(curve: DetCurve) -> float:
     has_both = (pools.bona_fide > 0) & (pools.spoof > 0)
     bona_fide = pools.bona_fide[has_both].astype(np.float64)
     spoof = pools.spoof[has_both].astype(np.float64)
-    all_bona_fide = curve.bona_fide.size
-    all_spoof = curve.spoof.size
-    bona_fide_share = bona_fide / all_bona_fide
-    spoof_share = spoof / all_spoof
-    ratio = bona_fide_share / spoof_share
-    misses = bona_fide * np.log1p(1 / ratio)
-    false_alarms = spoof * np.log1p(ratio)
-    miss = misses.sum() / all_bona_fide
-    false_alarm = false_alarms.sum() / all_spoof
+    ratio = (bona_fide / curve.bona_fide.size) / (spoof / curve.spoof.size)
+    miss = (bona_fide * np.log1p(1 / ratio)).sum() / curve.bona_fide.size
+    false_alarm = (spoof * np.log1p(ratio)).sum() / curve.spoof.size
     return float((miss + false_alarm) / 2 / np.log(2))
 
 

@@ -142,9 +142,8 @@ def min_tdcf_legacy(
 def min_tdcf_legacy_of(curve: DetCurve, asv: AsvRates, cost: TandemCost = TANDEM) -> float:
     """Return `min_tdcf_legacy` of the trials of a curve."""
     # As in the package: a factor (1 - asv.miss) would round differently.
-    accepted_targets = cost.target_prior * (cost.miss - cost.miss * asv.miss)
-    accepted_nontargets = cost.nontarget_prior * cost.false_alarm * asv.false_alarm
-    c1 = accepted_targets - accepted_nontargets
+    c1 = cost.target_prior * (cost.miss - cost.miss * asv.miss)
+    c1 -= cost.nontarget_prior * cost.false_alarm * asv.false_alarm
     c2 = cost.spoof_false_alarm * cost.spoof_prior * asv.spoof_false_alarm
     # Normalised by the better of countermeasures that accept or reject all trials.
     lower = min(c1, c2)
@@ -202,14 +201,12 @@ def min_a_dcf(
         0.4202
     """
     curve = _TandemCurve.of(target, nontarget, spoof, below=1e-8)
-    misses = cost.target_weight * curve.miss
-    false_alarms = cost.nontarget_weight * curve.false_alarm
-    spoof_false_alarms = cost.spoof_weight * curve.spoof_false_alarm
+    costs = cost.target_weight * curve.miss + cost.nontarget_weight * curve.false_alarm
+    costs += cost.spoof_weight * curve.spoof_false_alarm
     # The cost of the better of accepting and rejecting every trial.
     default = min(cost.nontarget_weight + cost.spoof_weight, cost.target_weight)
-    costs = (misses + false_alarms + spoof_false_alarms) / default
-    best = int(np.argmin(costs))
-    return float(costs[best]), float(curve.thresholds[best])
+    best = int(np.argmin(costs / default))
+    return float(costs[best] / default), float(curve.thresholds[best])
 
 
 def t_eer(asv: AsvScores, cm: AsvScores) -> float:
@@ -365,11 +362,8 @@ class _TandemCurve:
 
         Ties stay in the order target, nontarget, spoof, as in the packages.
         """
-        classes = (
-            as_scores("target", target),
-            as_scores("nontarget", nontarget),
-            as_scores("spoof", spoof),
-        )
+        named = {"target": target, "nontarget": nontarget, "spoof": spoof}
+        classes = [as_scores(name, values) for name, values in named.items()]
         scores = np.concatenate(classes)
         order = np.argsort(scores, kind="stable")
         sizes = [trials.size for trials in classes]

@@ -8,6 +8,7 @@ too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -167,9 +168,7 @@ def different_results(
     scored_by_second = second.score_files()[networks[1]]
     differences = []
     refused = []
-    for set_name in first.score_files()[networks[0]]:
-        if set_name not in scored_by_second:
-            continue
+    for set_name in filter(scored_by_second.__contains__, first.score_files()[networks[0]]):
         try:
             scores = [run.scores(network, set_name) for run, network in sides]
             # An earlier version may have made either run without saving columns.
@@ -193,11 +192,10 @@ def _last_start(run: RunFolder) -> dict[str, str]:
 def _is_same(name: str, first: str, second: str) -> bool:
     """Whether two values of a record are the same, or similar amounts of memory."""
     if name.startswith(_MEMORY_PREFIX):
-        try:
+        # '-' is no number: one of the records lacks it.
+        with suppress(ValueError):
             low, high = sorted((float(first), float(second)))
-        except ValueError:  # '-': one of the records lacks it
-            return first == second
-        return high <= _SAME_MEMORY * low
+            return high <= _SAME_MEMORY * low
     return first == second
 
 
@@ -332,12 +330,11 @@ def compare_configurations(
     settings = [difference for difference in known if difference.name not in varying]
     results: list[SetDifference] = []
     refused: list[str] = []
-    for set_name in first.sets():
-        if set_name in second.sets():
-            try:
-                results.append(_compare_set(first, second, set_name, replicates))
-            except AsdfError as error:
-                refused.append(f"{set_name}: {error}")
+    for set_name in filter(second.sets().__contains__, first.sets()):
+        try:
+            results.append(_compare_set(first, second, set_name, replicates))
+        except AsdfError as error:
+            refused.append(f"{set_name}: {error}")
     return SeedComparison((first, second), settings, results, refused)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from asdf.report.curves import averaged, thinned
-from asdf.report.gathering import Gathered, Measurement
+from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
 
 Record = dict[str, Any]
@@ -60,10 +60,7 @@ def training_course(
     evaluations = metrics_evaluations(records)
     epochs, losses = _step_values(records, "loss")
     rate_epochs, rates = _step_values(records, "learning_rate")
-    chosen: list[float] = []
-    for evaluation in evaluations:
-        if str(evaluation.network) in shown_networks and is_finite_number(evaluation.epoch):
-            chosen.append(evaluation.epoch)
+    shown = [known.epoch for known in evaluations if str(known.network) in shown_networks]
     terms = {}
     for term in dict.fromkeys(name for record in records for name in _terms_of(record)):
         terms[term] = thinned(*_step_values(records, term, _terms_of))
@@ -75,7 +72,7 @@ def training_course(
         # Rounded, because a product has many binary digits that no plot shows.
         eers=_set_courses(evaluations, lambda known: known.eers, lambda eer: round(100 * eer, 6)),
         losses=_set_courses(evaluations, lambda known: known.losses, float),
-        chosen=chosen,
+        chosen=list(filter(is_finite_number, shown)),
         terms={name: points for name, points in terms.items() if points},
     )
 
@@ -147,7 +144,15 @@ def as_json(value: Any) -> str:
 
 def page_data(gathered: Gathered) -> dict[str, Any]:
     """Return the data of the page's script; rates and EERs are in %."""
-    sets = {name: list(map(_measurement_record, gathered.on(name))) for name in gathered.sets}
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for name in gathered.sets:
+        sets[name] = []
+        for measured in gathered.on(name):
+            # The curves of all spoofs, named '', and of the attacks that fit on the page.
+            curves = {name: measured.curves[name] for name in ("", *measured.page_attacks)}
+            rates = {name: curve.rates for name, curve in curves.items()}
+            thresholds = {name: curve.thresholds for name, curve in curves.items()}
+            sets[name].append({"curves": rates, "thresholds": thresholds})
     runs = []
     for course in training_courses(gathered):
         # By the words of `Line.series`.
@@ -173,17 +178,7 @@ def hidden_names(gathered: Gathered) -> set[str]:
 
 def training_courses(gathered: Gathered) -> list[TrainingCourse]:
     """Return the training course of each run."""
-    courses = []
-    for index, run in enumerate(gathered.runs):
-        name = gathered.names[index]
-        courses.append(training_course(name, run.training(), gathered.networks_of(index)))
-    return courses
-
-
-def _measurement_record(measured: Measurement) -> dict[str, Any]:
-    """Return the curves of all spoofs, named '', and of the attacks that fit on the page."""
-    curves = {name: measured.curves[name] for name in ("", *measured.page_attacks)}
-    return {
-        "curves": {name: curve.rates for name, curve in curves.items()},
-        "thresholds": {name: curve.thresholds for name, curve in curves.items()},
-    }
+    return [
+        training_course(name, run.training(), gathered.networks_of(index))
+        for index, (name, run) in enumerate(zip(gathered.names, gathered.runs, strict=True))
+    ]

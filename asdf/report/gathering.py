@@ -89,16 +89,13 @@ def chosen(run: RunFolder, choice: Choice) -> list[tuple[str, str]]:
 
 def distinct_names(runs: Sequence[RunFolder]) -> list[str]:
     """Return distinct names of the runs: their folder names, with parent folders if needed."""
-    parts = 1
     names = [run.name for run in runs]
     # A run that is given twice has equal names with any number of parent folders.
-    while len(set(names)) < len(names) and parts < _MAX_PARTS:
-        parts += 1
-        longer = []
-        for run, name in zip(runs, names, strict=True):
-            is_shared = names.count(name) > 1
-            longer.append("/".join(run.path.parts[-parts:]) if is_shared else name)
-        names = longer
+    for parts in range(2, _MAX_PARTS + 1):
+        shared = {name for name in names if names.count(name) > 1}
+        for index, run in enumerate(runs):
+            if names[index] in shared:
+                names[index] = "/".join(run.path.parts[-parts:])
     return names
 
 

@@ -61,10 +61,8 @@ def summary_text(summary: Summary) -> str:
         unit = "%" if metric.percent else _UNITS.get(metric.key, "")
         # The unit follows the value here, not the name.
         value = f"{metric.format(number)} {unit}".rstrip()
-        intervals = {}
-        for kind, interval in intervals_of(metric, summary).items():
-            over = interval.describe_groups(kind) if kind == "speakers" else kind
-            intervals[over] = interval
+        known = intervals_of(metric, summary).items()
+        intervals = {interval.describe_groups(kind): interval for kind, interval in known}
         rows[metric.name] = value + metric.format_intervals(intervals)
         if metric.key == "threshold" and summary.decisions:
             rows[metric.name] += f"   {summary.decisions.threshold.source}"
@@ -102,8 +100,7 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
     parts = as_text(Table(names, columns))
     if len(set(lengths)) == 1:
         parts.append(f"scored: {lengths[0]}")
-    soft = [summary for summary in summaries if not summary.is_hard]
-    for column in columns_of(soft):
+    for column in columns_of([summary for summary in summaries if not summary.is_hard]):
         eers = as_text(Table(names, eer_columns(summaries, column, "mean")))
         parts.append("\n\n".join([f"EER % by {column}", *eers]))
     if leading:

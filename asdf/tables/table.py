@@ -116,9 +116,8 @@ class Column:
 
     def format_intervals(self, intervals: Mapping[str, Bounds]) -> str:
         """Return intervals by their kind, with a leading space; '' without any."""
-        shown = []
-        for over, interval in intervals.items():
-            shown.append(f"{self.format_bounds(interval, ' .. ')} over {over}")
+        known = intervals.items()
+        shown = [f"{self.format_bounds(interval, ' .. ')} over {over}" for over, interval in known]
         return f"   95 %: {', '.join(shown)}" if shown else ""
 
     def format_difference(self, difference: Difference, *, paper: bool = False) -> list[str]:
@@ -126,9 +125,7 @@ class Column:
         value = self.format(difference.value, paper=paper, sign="+")
         low = self.format(difference.low, paper=paper, sign="+")
         high = self.format(difference.high, paper=paper, sign="+")
-        p_value = "-" if difference.p_value is None else p_value_text(difference.p_value)
-        # The heading is 'p', so the number alone says 'p ='.
-        return [value, f"{low} .. {high}", p_value.removeprefix("= ")]
+        return [value, f"{low} .. {high}", _p_value(difference.p_value)]
 
 
 class Spread(Protocol):
@@ -185,10 +182,8 @@ class Value:
         cls, numbers: Iterable[float | None], drawn: Iterable[Bounds | None]
     ) -> list[Value]:
         """Return numbers with their intervals over trials, if these were computed."""
-        values = []
-        for number, bounds in zip(numbers, drawn, strict=True):
-            values.append(cls(number, {} if bounds is None else {"trials": bounds}))
-        return values
+        known = zip(numbers, drawn, strict=True)
+        return [cls(number, {"trials": bounds} if bounds else {}) for number, bounds in known]
 
 
 Columns = list[tuple[Column, Sequence[Value]]]
@@ -237,11 +232,12 @@ def counts(key: str, numbers: Sequence[int], **options: Any) -> tuple[Column, li
 
 def p_values(numbers: Iterable[float | None]) -> tuple[Column, list[Value]]:
     """Return a column of p-values; '-' where there is none."""
-    cells = []
-    for number in numbers:
-        # The heading is 'p', so the number alone says 'p ='.
-        cells.append("-" if number is None else p_value_text(number).removeprefix("= "))
-    return texts("p", cells)
+    return texts("p", list(map(_p_value, numbers)))
+
+
+def _p_value(number: float | None) -> str:
+    # The heading is 'p', so the number alone says 'p ='.
+    return "-" if number is None else p_value_text(number).removeprefix("= ")
 
 
 def rate(key: str, name: str = "", digits: int = 2, **options: Any) -> Column:

@@ -10,6 +10,7 @@ known; the same recordings get the same scores, in any order of the features.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,9 +55,7 @@ def are_words(values: Values) -> bool:
 
 def make_folds(groups: Sequence[str], seed: int = 0) -> Indices:
     """Return the fold of each recording, (recordings,): groups stay whole, sizes are equal."""
-    sizes: dict[str, int] = {}
-    for group in groups:
-        sizes[group] = sizes.get(group, 0) + 1
+    sizes = Counter(groups)
     # Sorted before they are shuffled, so that folds do not depend on the order of the list.
     names = sorted(sizes)
     np.random.default_rng(seed).shuffle(names)

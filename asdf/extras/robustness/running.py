@@ -303,17 +303,15 @@ class _Means:
     def differences(self, clean: _Means) -> dict[str, Interval]:
         """Return the differences to clean speech of Cllr, miss and false alarm rate."""
         both = (clean, self)
-        pairs: dict[str, list[tuple[float, Floats]]] = {}
-        for metric, of in (("miss", 0), ("false_alarm", 1)):
-            pairs[metric] = [(means.measured[1, of], means.drawn[1, of]) for means in both]
+        measured = np.stack([means.measured for means in both])
+        drawn = np.stack([means.drawn for means in both])
+        pairs = {"miss": (measured[:, 1, 0], drawn[:, 1, 0])}
+        pairs["false_alarm"] = (measured[:, 1, 1], drawn[:, 1, 1])
         if self.has_llrs:
-            costs = [(means.measured[0].mean(), means.drawn[0].mean(axis=0)) for means in both]
-            pairs["cllr"] = costs
-        differences = {}
-        for metric, known in pairs.items():
-            measured, drawn = map(np.stack, zip(*known, strict=True))
-            differences[metric] = difference_interval(measured, drawn, groups=self.groups)
-        return differences
+            pairs["cllr"] = (measured[:, 0].mean(axis=1), drawn[:, 0].mean(axis=1))
+        return {
+            metric: difference_interval(*pair, groups=self.groups) for metric, pair in pairs.items()
+        }
 
 
 @dataclass(frozen=True)
