@@ -71,6 +71,7 @@ def small(tiny) -> Sections:
     tiny.back_end.mamba_dimension = 16
     tiny.back_end.mamba_blocks = 2
     tiny.back_end.spectra_samples = 8000
+    tiny.back_end.rawnet2_recurrent = 64
     return tiny
 
 

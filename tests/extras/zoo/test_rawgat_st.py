@@ -39,9 +39,8 @@ def test_it_scores_as_the_official_code(fusion):
     torch.testing.assert_close(logits, case.outputs["logits"], atol=1e-4, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("fusion", "parameters"), [("mul", 440_810), ("cat", 445_546)])
-def test_the_sizes_are_those_of_the_published_files(fusion, parameters):
-    assert count_parameters(RawGAT_ST(sections(fusion))) == parameters
+def test_the_size_is_that_of_the_published_file():
+    assert count_parameters(RawGAT_ST(sections("cat"))) == 445_546
 
 
 @pytest.mark.slow

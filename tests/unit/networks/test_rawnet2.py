@@ -7,12 +7,8 @@ import torch
 
 from asdf.networks import RawNet2, build_network, scoring_length
 from asdf.settings.sections import Sections
-from tests.unit.networks.inspection import count_parameters, frozen_names, names_without_gradient
+from tests.unit.networks.inspection import count_parameters
 from tests.unit.networks.official import load_drawn, official_case
-
-FIRST_NORMS = []
-for block in range(1, 6):
-    FIRST_NORMS += [f"block{block}.0.bn1.weight", f"block{block}.0.bn1.bias"]
 
 
 @pytest.fixture
@@ -39,20 +35,12 @@ def test_it_scores_as_the_official_code(narrow):
     torch.testing.assert_close(logits, case.outputs["log_probabilities"], atol=1e-5, rtol=0)
 
 
-def test_the_sizes_are_the_published_ones():
+def test_the_larger_size_is_the_papers():
     settings = Sections()
     with torch.device("meta"):
-        assert count_parameters(RawNet2(settings)) == 17_621_410
         settings.back_end.rawnet2_filters = 128
         settings.back_end.rawnet2_channels = 512
         assert count_parameters(RawNet2(settings)) == 25_433_602
-
-
-def test_what_learns_gets_a_gradient_and_the_rest_is_frozen(narrow, waveforms):
-    network = build_network(narrow).train()
-    network(waveforms)[1].square().sum().backward()
-    assert names_without_gradient(network) == FIRST_NORMS
-    assert frozen_names(network) == FIRST_NORMS
 
 
 def test_a_score_is_of_whole_windows_and_of_its_utterance_alone(narrow, waveforms):

@@ -1,7 +1,8 @@
-"""What every back end has: what learns, what a score depends on, and the lengths it takes."""
+"""The contract of all networks: shapes, names, sizes, what learns, what a score depends on."""
 
 from __future__ import annotations
 
+import hashlib
 from types import SimpleNamespace
 
 import pytest
@@ -10,86 +11,96 @@ import torch
 import asdf.networks
 from asdf.errors import UsageError
 from asdf.networks import BackEnd, SSLDetector, fixed_samples, scoring_length
+from asdf.ports import load
+from asdf.settings.sections import BACK_ENDS, Sections
 from tests.unit.networks.conftest import build
-from tests.unit.networks.inspection import frozen_names, names_without_gradient
+from tests.unit.networks.inspection import count_parameters, frozen_names, names_without_gradient
 
-CLASSES = (
-    "SSL_AASIST",
-    "SSL_AASIST_L",
-    "SSL_ASP",
-    "SSL_MHFA",
-    "SSL_WeDefenseMHFA",
-    "SSL_SLS",
-    "SSL_Nes2NetX",
-    "SSL_GatedConformer",
-    "SSL_SpectraAASIST",
-    "SSL_SpectraAASIST3",
-    "SSL_SUPERBAASIST",
-    "SSL_DeepFenseAASIST",
-    "SSL_DeepFenseNes2Net",
-    "SSL_DeepFenseMLP",
-    "SSL_DeepFenseTCM",
-    "SSL_MesoNet",
-    "SSL_SpecRNet",
-    "SSL_MapLCNN",
-    "SSL_Linear",
-    "SSL_Classifier",
-    "SSL_SUPERB",
-    "SSL_Conformer",
-    "SSL_ConformerTCM",
-    "SSL_LCNN",
-    "SSL_ResNet18",
-    "SSL_ECAPA",
-    "SSL_Mamba",
-    "SSL_SpectraECAPA",
-)
-
-
+# By class: values of an embedding, and the digest of the layers' names, which are those of published
+# files, down to the order; with the small sizes and the tiny front end.
+CONTRACT = {
+    "AASIST": (160, "de513e7c"),
+    "AASIST_L": (160, "de513e7c"),
+    "RawNet2": (1024, "b5373b8c"),
+    "SSL_AASIST": (160, "41e3e990"),
+    "SSL_AASIST_L": (160, "41e3e990"),
+    "SSL_ASP": (128, "f27b5c18"),
+    "SSL_MHFA": (24, "0800c06b"),
+    "SSL_WeDefenseMHFA": (24, "e36ec305"),
+    "SSL_SLS": (32, "5a86e314"),
+    "SSL_Nes2NetX": (64, "35f83e4e"),
+    "SSL_GatedConformer": (64, "335dfaed"),
+    "SSL_SpectraAASIST": (160, "4857f0fc"),
+    "SSL_SpectraAASIST3": (160, "45b26780"),
+    "SSL_SUPERBAASIST": (160, "41e3e990"),
+    "SSL_DeepFenseAASIST": (160, "41e3e990"),
+    "SSL_DeepFenseNes2Net": (64, "4e143d0d"),
+    "SSL_DeepFenseMLP": (128, "80e253d0"),
+    "SSL_DeepFenseTCM": (16, "b9decf9e"),
+    "SSL_MesoNet": (16, "acbf0606"),
+    "SSL_SpecRNet": (128, "728896f7"),
+    "SSL_MapLCNN": (128, "5565c160"),
+    "SSL_Linear": (64, "d751dfca"),
+    "SSL_Classifier": (256, "fb5d9273"),
+    "SSL_SUPERB": (256, "fb5d9273"),
+    "SSL_Conformer": (16, "f8a24fe0"),
+    "SSL_ConformerTCM": (16, "b9decf9e"),
+    "SSL_LCNN": (64, "f5e61174"),
+    "SSL_ResNet18": (40, "aa44853d"),
+    "SSL_ECAPA": (192, "0af0d7c7"),
+    "SSL_Mamba": (16, "a2ece0c0"),
+    "SSL_SpectraECAPA": (3072, "d50d6ec9"),
+}
+CLASSES = [name for name in CONTRACT if name.startswith("SSL_")]
 ON_FEATURES = CLASSES[CLASSES.index("SSL_Linear") :]
 # They need a value, and a frame, for each of their poolings.
 ON_MAPS = ("SSL_MesoNet", "SSL_SpecRNet", "SSL_MapLCNN")
-ANY_LENGTH = [name for name in CLASSES if name != "SSL_SLS"]
+ANY_LENGTH = [name for name in CONTRACT if name != "SSL_SLS"]
 
 
-EMBEDDINGS = {
-    "SSL_AASIST": 160,
-    "SSL_AASIST_L": 160,
-    "SSL_ASP": 128,
-    "SSL_MHFA": 24,
-    "SSL_WeDefenseMHFA": 24,
-    "SSL_SLS": 32,
-    "SSL_Nes2NetX": 64,
-    "SSL_GatedConformer": 64,
-    "SSL_Linear": 64,
-    "SSL_Classifier": 256,
-    "SSL_SUPERB": 256,
-    "SSL_Conformer": 16,
-    "SSL_ConformerTCM": 16,
-    "SSL_LCNN": 64,
-    "SSL_ResNet18": 40,
-    "SSL_ECAPA": 192,
-    "SSL_Mamba": 16,
-    "SSL_SpectraAASIST": 160,
-    "SSL_SpectraAASIST3": 160,
-    "SSL_SpectraECAPA": 3072,
-    "SSL_SUPERBAASIST": 160,
-    "SSL_DeepFenseAASIST": 160,
-    "SSL_DeepFenseNes2Net": 64,
-    "SSL_DeepFenseMLP": 128,
-    "SSL_DeepFenseTCM": 16,
-    "SSL_MesoNet": 16,
-    "SSL_SpecRNet": 128,
-    "SSL_MapLCNN": 128,
-}
+# Parameters as published: of networks, or of back ends on features of a dimension. The first LCNN
+# has 97 for a second output; the paper of TCM counts XLS-R's 317,390,592 as well.
+PUBLISHED = [
+    ("AASIST", None, 297_866),
+    ("AASIST_L", None, 85_306),
+    ("RawNet2", None, 17_621_410),
+    ("RawGAT_ST", None, 440_810),
+    ("conformer", 1024, 2_506_324),
+    ("conformer_tcm", 1024, 2_382_628),
+    ("mamba", 1024, 1_936_950),
+    ("nes2net_x", 1024, 512_039),
+    ("lcnn", 60, 269_729 + 97),
+    ("resnet18", 60, 12_450_290),
+]
+
+
+@pytest.mark.parametrize(("name", "dimension", "parameters"), PUBLISHED)
+def test_sizes_are_the_published_ones(name, dimension, parameters):
+    settings = Sections()
+    with torch.device("meta"):
+        if dimension is None:
+            network = load(f"asdf.networks.{name}")(settings)
+        else:
+            front_end = SimpleNamespace(dimension=dimension, layers=24)
+            network = load(BACK_ENDS[name]).from_settings(settings, front_end)
+    assert count_parameters(network) == parameters
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_layers_have_the_published_names(name, small):
+    with torch.device("meta"):
+        network = load(f"asdf.networks.{name}")(small)
+    names = "\n".join(network.state_dict())
+    assert hashlib.sha256(names.encode()).hexdigest()[:8] == CONTRACT[name][1]
 
 
 @pytest.mark.parametrize("layer", ["last", 1])
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", CONTRACT)
 def test_exactly_what_learns_gets_a_gradient(name, layer, small, waveforms):
     small.front_end.layer = layer
     network = build(small, name).train()
     embeddings, logits = network(waveforms)
-    assert embeddings.shape == (2, EMBEDDINGS[name])
+    assert embeddings.shape == (2, CONTRACT[name][0])
     assert logits.shape == (2, 2)
     logits.square().sum().backward()
     without = names_without_gradient(network)
@@ -98,7 +109,7 @@ def test_exactly_what_learns_gets_a_gradient(name, layer, small, waveforms):
         assert unused.startswith("front_end.") or ".bn1." in unused or "_layers.1." in unused
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", CONTRACT)
 def test_a_score_does_not_depend_on_its_batch(name, small, waveforms):
     network = build(small, name).eval()
     with torch.no_grad():
@@ -140,7 +151,7 @@ def test_a_back_end_that_weighs_layers_gets_no_weighted_sum(name, small):
         build(small, name)
 
 
-@pytest.mark.parametrize("name", [name for name in ANY_LENGTH if name not in ON_MAPS])
+@pytest.mark.parametrize("name", [name for name in CLASSES if name not in (*ON_MAPS, "SSL_SLS")])
 def test_any_number_of_values_and_frames_is_taken(name, small):
     """Of other front ends than the tiny one, down to the fewest frames that it asks for."""
     network_class = getattr(asdf.networks, name)
