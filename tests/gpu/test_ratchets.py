@@ -19,7 +19,7 @@ def operations(version: str) -> list[str]:
 
 
 def test_the_page_has_the_operations_of_both_versions_of_torch():
-    page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    page = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
     xls_r, short, wavlm = operations("2.14")
     assert f"| XLS-R 300M + AASIST | {xls_r} |" in page
     assert f"| the same, `computing.norms='bf16'` | {short} |" in page
