@@ -67,9 +67,8 @@ def read_asv_scores(
         if stated is not None:
             key, part = stated[index]
         if len(cells) != 3 or key not in scores:
-            hint = ""
-            if stated is None:
-                hint = " Scores without keys, such as those of ASVspoof 2021, need --asv-keys."
+            need = " Scores without keys, such as those of ASVspoof 2021, need --asv-keys."
+            hint = need if stated is None else ""
             raise AsdfError(
                 f"{path}, line {number}: expected 'SOURCE target|nontarget|spoof SCORE', found "
                 f"'{line}'.{hint}"

@@ -119,7 +119,7 @@ def read_two_columns(path: AnyPath) -> ScoreFile:
         if len(cells) != 2:
             advice = " A csv needs a header such as file,score." if "," in line else ""
             raise AsdfError(f"{path}, line {number}: expected 'UTT SCORE', found '{line}'.{advice}")
-        collector.add(number, *cells)
+        collector.add(number, cells[0], cells[1])
     return collector.file(has_labels=False)
 
 

@@ -83,9 +83,7 @@ WHOLE = ScoredLength(1, None)
 
 def described(scored: ScoredLength | None) -> str:
     """Describe `scored`; 'not known' for None, as for score files of other programs."""
-    if scored is None:
-        return UNKNOWN
-    return scored.describe()
+    return UNKNOWN if scored is None else scored.describe()
 
 
 def parse_scored_length(text: str) -> ScoredLength:
@@ -94,10 +92,8 @@ def parse_scored_length(text: str) -> ScoredLength:
     Raises:
         UsageError: the text is none of these.
     """
-    if text == "published":
-        return PUBLISHED
-    if text == "whole":
-        return WHOLE
+    if text in ("published", "whole"):
+        return PUBLISHED if text == "published" else WHOLE
     if text.isascii() and text.isdigit() and int(text):
         samples = int(text)
         return ScoredLength(samples, samples)
@@ -159,9 +155,7 @@ class SetRole:
 
 def role_record(role: SetRole | None) -> dict[str, Any]:
     """Return a role for JSON; unknown values are null."""
-    if role is None:
-        return {"trained_on": None, "chose_network": None}
-    return role.record()
+    return {"trained_on": None, "chose_network": None} if role is None else role.record()
 
 
 def role_words(role: SetRole | None) -> str:
@@ -174,10 +168,7 @@ def role_in(row: Mapping[str, Any]) -> SetRole | None:
     """Return the role of the set in a row of results.json; None if it is not stated."""
     counts = [row.get(name) for name in ("bona_fide", "spoof", "trained_on", "chose_network")]
     known = [count for count in counts if isinstance(count, int)]
-    if len(known) < len(counts):
-        return None
-    bona_fide, spoof, trained_on, chose_network = known
-    return SetRole(bona_fide + spoof, trained_on, chose_network)
+    return SetRole(known[0] + known[1], *known[2:]) if len(known) == len(counts) else None
 
 
 def role_notes(roles: Iterable[tuple[str, SetRole | None]]) -> list[str]:
@@ -260,9 +251,7 @@ NOT_KNOWN = HowScored()
 
 def in_precision(precision: str | None) -> str:
     """Return ', in bf16' to append to a description; '' for fp32 or an unknown precision."""
-    if precision in (None, FULL):
-        return ""
-    return f", in {precision}"
+    return "" if precision in (None, FULL) else f", in {precision}"
 
 
 def described_set(row: Mapping[str, Any]) -> str:
@@ -275,16 +264,9 @@ def different_precisions(ways: Iterable[HowScored]) -> str:
 
     An unknown precision counts as fp32, which most other programs use, but is mentioned.
     """
-    effective = set()
-    names: list[str] = []
-    for way in ways:
-        effective.add(way.precision or FULL)
-        name = way.precision or UNKNOWN
-        if name not in names:
-            names.append(name)
-    if len(effective) < 2:
-        return ""
-    return ", ".join(names)
+    precisions = dict.fromkeys(way.precision for way in ways)
+    is_one = len({precision or FULL for precision in precisions}) < 2
+    return "" if is_one else ", ".join(precision or UNKNOWN for precision in precisions)
 
 
 def different_recordings(ways: Iterable[HowScored]) -> bool:
@@ -337,11 +319,15 @@ def check_unchanged(score_file: AnyPath, trials: int) -> None:
     digest = digests.get(Path(score_file).suffix) if isinstance(digests, dict) else None
     if stated is not None and stated != trials:
         change = "was another file appended?" if trials > stated else "was it truncated by a copy?"
-        found = f"it has {trials:,} trials, but according to {name} next to it {stated:,} were"
-        found = f"{found} scored; {change}"
+        found = (
+            f"it has {trials:,} trials, but according to {name} next to it {stated:,} were scored; "
+            f"{change}"
+        )
     elif digest is not None and digest != sha256_of(Path(score_file)):
-        found = f"its lines are not those that were scored: {name} next to it has another SHA-256;"
-        found = f"{found} were scores or labels edited, pasted or sorted?"
+        found = (
+            f"its lines are not those that were scored: {name} next to it has another SHA-256; "
+            "were scores or labels edited, pasted or sorted?"
+        )
     else:
         return
     raise AsdfError(

@@ -115,10 +115,8 @@ def open_tree(folder: Path) -> Tree:
     place = find_container(folder)
     if place is not None and place.is_folder():
         return PlaceTree(place)
-    nor = ""
-    for suffix in folder_suffixes():
-        if folder.suffix != suffix:
-            nor += f", nor {folder.name}{suffix}"
+    others = [suffix for suffix in folder_suffixes() if folder.suffix != suffix]
+    nor = "".join(f", nor {folder.name}{suffix}" for suffix in others)
     raise AsdfError(
         f"there is no folder {folder}{nor}. Check paths.database_folder, and that the corpus is "
         "there as it is distributed."

@@ -139,9 +139,7 @@ def match_file(
         _compare_labels(str(path), ids, file.labels[used], labels)
     if both_classes:
         refuse_one_class(path, labels)
-    columns = {}
-    if file.attacks:
-        columns["attack"] = values_at(file.attacks, used)
+    columns = {"attack": values_at(file.attacks, used)} if file.attacks else {}
     scores = Scores(ids, labels, file.scores[used], columns=columns)
     return Matched(scores, len(file.ids) - len(ids))
 
@@ -163,10 +161,7 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
     _refuse_repeated(name, scores.ids, indices, trials)
     # Columns of trials with other labels would belong to another set.
     _compare_labels(name, scores.ids, scores.labels, trials.labels[indices])
-    columns: dict[str, Sequence[str]] = {}
-    for column, values in trials.columns.items():
-        columns[column] = values_at(values, indices)
-    return columns
+    return {name: values_at(values, indices) for name, values in trials.columns.items()}
 
 
 def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> Scores:
@@ -271,13 +266,11 @@ def _compare_labels(
     protocol: str = "the protocol",
 ) -> None:
     different = np.flatnonzero(in_file != in_protocol)
-    if not different.size:
-        return
-    names = values_at(ids, different[: _SHOWN + 1])
-    hint = ""
-    if different.size == len(ids):
-        hint = " All of them: does 1 mean spoof in one of the two?"
-    raise AsdfError(
-        f"{name}: {different.size} of {len(ids)} trials are labelled differently in {protocol}: "
-        f"{quoted_and_more(names, _SHOWN)}.{hint} Do both belong to the same set?"
-    )
+    if different.size:
+        names = values_at(ids, different[: _SHOWN + 1])
+        is_every = different.size == len(ids)
+        hint = " All of them: does 1 mean spoof in one of the two?" if is_every else ""
+        raise AsdfError(
+            f"{name}: {different.size} of {len(ids)} trials are labelled differently in "
+            f"{protocol}: {quoted_and_more(names, _SHOWN)}.{hint} Do both belong to the same set?"
+        )

@@ -85,11 +85,9 @@ class RunFolder:
 
         Its settings are those of the last start alone.
         """
-        changes: list[str] = []
-        for start in self.environments():
-            of_start = start.get("changes")
-            changes += map(str, of_start if isinstance(of_start, list) else ())
-        return changes
+        of_starts = [start.get("changes") for start in self.environments()]
+        lists = [changes for changes in of_starts if isinstance(changes, list)]
+        return [str(change) for changes in lists for change in changes]
 
     def evaluations(self) -> list[Evaluation]:
         """Return the networks' evaluations on the validation sets; empty if none are known."""
@@ -147,10 +145,8 @@ def open_run_folder(path: Path) -> RunFolder:
         )
     layout = Layout(path)
     if not layout.settings.exists() and not layout.scores.is_dir():
-        runs = [run.name for run in runs_inside(path)]
-        hint = ""
-        if runs:
-            hint = f" It holds the runs {', '.join(runs[:_SHOWN])}: name one of them."
+        runs = ", ".join(run.name for run in runs_inside(path)[:_SHOWN])
+        hint = f" It holds the runs {runs}: name one of them." if runs else ""
         raise AsdfError(
             f"{path} is not the folder of a run: it holds neither settings.py nor scores.{hint}"
         )
@@ -178,11 +174,10 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 @lru_cache(maxsize=512)
 def _parse_settings(text: str, where: str) -> dict[str, KeptSetting]:
     assignments, _ = parse_assignments(text, where)
-    settings = {}
-    for assignment in assignments:
-        source = assignment.comment.lstrip("# ")
-        settings[assignment.target] = KeptSetting(assignment.text, source)
-    return settings
+    return {
+        assignment.target: KeptSetting(assignment.text, assignment.comment.lstrip("# "))
+        for assignment in assignments
+    }
 
 
 def _known_records(path: Path) -> list[Any]:

@@ -253,9 +253,8 @@ class ScoreCollector:
         if repeats is not None:
             index = repeats.indices[0]
             earlier = repeats.earlier[0]
-            spelling = ""
-            if self._ids[earlier] != self._ids[index]:
-                spelling = f" as '{self._ids[earlier]}'"
+            is_same = self._ids[earlier] == self._ids[index]
+            spelling = "" if is_same else f" as '{self._ids[earlier]}'"
             raise AsdfError(
                 f"{self._path}, line {self._lines[index]}: '{self._ids[index]}' was already scored "
                 f"in line {self._lines[earlier]}{spelling} ({len(repeats.indices)} of "
@@ -278,10 +277,9 @@ def parse_score(text: str, path: AnyPath, line: int) -> float:
 
 def missing_class(labels: AnyIntegers) -> str:
     """Return the class without trials, 'bona fide' or 'spoof'; '' if both have trials."""
-    if not (labels == 1).any():
-        return "bona fide"
-    if not (labels == 0).any():
-        return "spoof"
+    for label, name in ((1, "bona fide"), (0, "spoof")):
+        if not (labels == label).any():
+            return name
     return ""
 
 
@@ -373,8 +371,5 @@ def _fits_line(utterance: str) -> bool:
     is_stripped = utterance == utterance.strip()
     if not utterance or not is_stripped or "\n" in utterance or "\r" in utterance:
         return False
-    try:
-        utterance.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    # File names may contain bytes that are not UTF-8.
+    return utterance == utterance.encode(errors="replace").decode()

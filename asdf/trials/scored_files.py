@@ -94,23 +94,23 @@ def read_how_scored(score_file: Path) -> HowScored | None:
     """Return the information that `write_how_scored` wrote; None if there is none usable."""
     entry = read_entry(score_file)
     try:
-        min_samples = int(entry["min_samples"])
-        max_samples = entry["max_samples"]
-        if max_samples is not None:
-            max_samples = int(max_samples)
-        # Files for 16 kHz state no rate.
-        sample_rate = int(entry.get("sample_rate", SAMPLE_RATE))
+        longest = entry["max_samples"]
+        length = ScoredLength(
+            int(entry["min_samples"]),
+            None if longest is None else int(longest),
+            # Files for 16 kHz state no rate.
+            int(entry.get("sample_rate", SAMPLE_RATE)),
+        )
     except (ValueError, KeyError, TypeError, OverflowError):
         return None
     # The second version wrote no precision, and later ones neither network nor trials.
-    texts: dict[str, Any] = {}
-    for name in ("precision", "engine", "network"):
-        value = entry.get(name)
-        texts[name] = value if isinstance(value, str) else None
+    names = ("precision", "engine", "network")
+    texts: dict[str, Any] = {
+        name: entry[name] for name in names if isinstance(entry.get(name), str)
+    }
     recordings = entry.get("recordings")
     if isinstance(recordings, dict) and recordings.keys() == {"list", "recordings"}:
         texts["recordings"] = recordings
-    length = ScoredLength(min_samples, max_samples, sample_rate)
     return HowScored(length, trials=stated_trials(entry), **texts)
 
 
@@ -179,10 +179,10 @@ def read_shared(layout: Layout) -> SharedSets:
 
 
 def _is_record(record: Any) -> bool:
-    if not isinstance(record, dict) or not isinstance(record.get("trials"), int):
-        return False
-    counts = (record.get("trained_on"), record.get("validated_on"))
-    return all(isinstance(known, dict) for known in counts)
+    kinds = {"trials": int, "trained_on": dict, "validated_on": dict}
+    return isinstance(record, dict) and all(
+        isinstance(record.get(key), kind) for key, kind in kinds.items()
+    )
 
 
 def role_of(score_file: Path, picked_best: bool = False) -> SetRole | None:

@@ -110,10 +110,10 @@ FORMATS = tuple(SUBMISSION_FORMATS)
 def formats_table() -> str:
     """Return the formats as lines of text, for help."""
     width = max(map(len, FORMATS))
-    lines = []
-    for name, layout in SUBMISSION_FORMATS.items():
-        lines.append(f"  {name:<{width}}  '{layout.lines}': {layout.purpose}")
-    return "\n".join(lines)
+    return "\n".join(
+        f"  {name:<{width}}  '{layout.lines}': {layout.purpose}"
+        for name, layout in SUBMISSION_FORMATS.items()
+    )
 
 
 _SHOWN = 5
@@ -139,9 +139,7 @@ def write_submission(
         AsdfError: two trials have the same name, a name cannot be written to the file, attacks are
             unknown, a threshold is missing, or the format has no zip.
     """
-    layout = SUBMISSION_FORMATS.get(kind)
-    if layout is None:
-        raise ValueError(f"{kind!r} is not one of {FORMATS}")
+    layout = SUBMISSION_FORMATS[kind]
     ids: Sequence[str] = scores.ids
     if trials is not None:
         # As floats: the None of a trial missing from the protocol becomes NaN, which is sorted
@@ -262,18 +260,14 @@ def _format_lines(
                 f"the format {kind} needs decisions: name the threshold at and above which a trial "
                 "is real."
             )
-        is_real = (scores.scores >= threshold).tolist()
-        values = ["real" if real else "fake" for real in is_real]
+        values = ["real" if score >= threshold else "fake" for score in scores.scores.tolist()]
     else:
         values = list(score_texts(scores.scores))
+    cells = [names, values]
     if kind == "asvspoof2019":
-        lines = []
-        rows = zip(names, _attacks(scores), scores.labels.tolist(), values, strict=True)
-        for name, attack, label, score in rows:
-            key = "bonafide" if label else "spoof"
-            lines.append(f"{name} {attack} {key} {score}\n")
-        return lines
-    return [f"{name}{layout.separator}{v}\n" for name, v in zip(names, values, strict=True)]
+        keys = ["bonafide" if label else "spoof" for label in scores.labels.tolist()]
+        cells[1:1] = [_attacks(scores), keys]
+    return [layout.separator.join(row) + "\n" for row in zip(*cells, strict=True)]
 
 
 def _attacks(scores: Scores) -> list[str]:

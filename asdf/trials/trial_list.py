@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -89,9 +89,8 @@ class TrialList:
     def __post_init__(self) -> None:
         # Callers may pass labels of any integer type, although the dataclass is frozen.
         object.__setattr__(self, "labels", np.asarray(self.labels, np.int8))
-        sizes = {"ids": len(self.ids), "labels": len(self.labels)}
-        for name, values in self.columns.items():
-            sizes[name] = len(values)
+        of_trials: dict[str, Sized] = {"ids": self.ids, "labels": self.labels, **self.columns}
+        sizes = {name: len(values) for name, values in of_trials.items()}
         if len(set(sizes.values())) > 1:
             raise ValueError(f"ids, labels and columns must have the same length, not {sizes}")
 
@@ -138,20 +137,14 @@ class TrialList:
         # A list packed for forked processes is used in them and stays packed.
         if isinstance(self.ids, Names):
             ids = Names(ids)
-        columns = {}
-        for name, values in self.columns.items():
-            columns[name] = values_at(values, indices)
-        origin = self.origin
-        if origin is not None:
-            origin = origin[indices]
         return TrialList(
             ids,
             self.labels[indices],
-            columns=columns,
+            columns={name: values_at(values, indices) for name, values in self.columns.items()},
             name=self.name,
             folder=self.folder,
             origins=self.origins,
-            origin=origin,
+            origin=None if self.origin is None else self.origin[indices],
         )
 
     def corpora(self) -> list[str]:
@@ -232,11 +225,7 @@ def join(lists: Sequence[TrialList]) -> TrialList:
     """Join lists of several corpora into one; an id becomes `corpus:id`."""
     origins: list[Origin] = []
     origin = []
-    names = []
-    labels = []
     for part in lists:
-        names.append(part.name)
-        labels.append(part.labels)
         prefix = len(part.name) + 1
         if part.origin is None:
             origin.append(np.full(len(part), len(origins), np.int16))
@@ -251,9 +240,9 @@ def join(lists: Sequence[TrialList]) -> TrialList:
         # A generator, since packed ids of millions of trials take a fraction of the memory of a
         # list.
         Names(f"{part.name}:{utterance}" for part in lists for utterance in part.ids),
-        np.concatenate(labels),
+        np.concatenate([part.labels for part in lists]),
         columns=_join_columns(lists),
-        name="+".join(names),
+        name="+".join(part.name for part in lists),
         origins=tuple(origins),
         origin=np.concatenate(origin),
     )
@@ -261,10 +250,8 @@ def join(lists: Sequence[TrialList]) -> TrialList:
 
 def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
     """Return the columns of all lists, with '' for trials of lists without them."""
-    columns: dict[str, list[str]] = {}
-    for part in lists:
-        for name in part.columns:
-            columns[name] = []
+    names = dict.fromkeys(name for part in lists for name in part.columns)
+    columns: dict[str, list[str]] = {name: [] for name in names}
     for name, values in columns.items():
         for part in lists:
             values += part.columns.get(name, [""] * len(part))
