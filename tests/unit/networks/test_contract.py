@@ -16,8 +16,8 @@ from asdf.settings.sections import BACK_ENDS, Sections
 from tests.unit.networks.conftest import build
 from tests.unit.networks.inspection import count_parameters, frozen_names, names_without_gradient
 
-# By class: values of an embedding, and the digest of the layers' names, which are those of published
-# files, down to the order; with the small sizes and the tiny front end.
+# By class: values of an embedding, and the digest of the layers' names, which are those of
+# published files, down to the order; with the small sizes and the tiny front end.
 CONTRACT = {
     "AASIST": (160, "de513e7c"),
     "AASIST_L": (160, "de513e7c"),
