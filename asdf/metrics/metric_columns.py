@@ -72,8 +72,8 @@ METRICS = (
     _threshold_of("eer_threshold", "EER threshold", _soft(lambda s: s.result.eer_threshold)),
     MIN_DCF,
     Metric(key="act_dcf", name="actDCF", of=_soft(lambda s: s.result.act_dcf)),
-    Metric(key="cllr", name="Cllr", of=_soft(lambda s: s.result.cllr)),
-    Metric(key="min_cllr", name="min Cllr", of=_soft(lambda s: s.min_cllr)),
+    Metric(key="cllr", name="Cllr", unit="bits", of=_soft(lambda s: s.result.cllr)),
+    Metric(key="min_cllr", name="min Cllr", unit="bits", of=_soft(lambda s: s.min_cllr)),
     Metric(key="auc", name="AUC", of=_soft(lambda s: s.auc), lower_is_better=False),
     Metric(
         key="tdcf_2019", name="min t-DCF 2019", of=lambda s: getattr(s.tandem, "tdcf_2019", None)

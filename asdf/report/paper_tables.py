@@ -12,25 +12,34 @@ from dataclasses import replace
 
 from asdf.metrics.detection import ASVSPOOF5
 from asdf.metrics.intervals import Interval
-from asdf.metrics.metric_columns import METRICS, intervals_of, metric_columns
+from asdf.metrics.metric_columns import METRICS, metric_columns
 from asdf.metrics.summary import Summary
 from asdf.report.conditions import columns_of, eer_columns, macro_f1_columns, value_heading
 from asdf.report.gathering import Gathered
 from asdf.report.result_tables import set_column, system_columns
 from asdf.report.task_results import Result, TaskResult, sets_of
 from asdf.tables.booktabs import PACKAGES, as_latex, bracketed
-from asdf.tables.plain_text import BEST, as_lines, as_text
-from asdf.tables.table import RATE, Columns, Table, Value, counts, each, labels_of, rate, texts
+from asdf.tables.plain_text import BEST, as_lines, as_sheet, as_text
+from asdf.tables.table import (
+    RATE,
+    Column,
+    Columns,
+    Table,
+    Value,
+    counts,
+    each,
+    labels_of,
+    rate,
+    texts,
+)
 from asdf.tasks.localisation.located_measures import located_columns
 from asdf.tasks.studies.generalisation import generalisation_to_latex
 from asdf.tasks.studies.left_out import left_out_latex
 from asdf.tasks.studies.seed_results import SEEDS_LEAD, seed_sentences, seed_values
 from asdf.tasks.tracing.source_tables import source_columns
-from asdf.text import as_facts
 
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
 _LABEL = 24
-_UNITS = {"cllr": "bits", "min_cllr": "bits"}
 _AGAINST = {
     "all": "spoofs of each value against all bona fide trials",
     "same": "trials of each value among themselves",
@@ -50,29 +59,23 @@ def summary_text(summary: Summary) -> str:
     """Return all results of one system on one set, without a final line break."""
     result = summary.result
     trials = result.bona_fide + result.spoof
-    rows = {
-        "trials": f"{trials}: {result.bona_fide} bona fide, {result.spoof} spoof",
-        "scored": summary.scored.describe(),
-    }
-    for metric in METRICS:
-        number = metric.of(summary)
-        if number is None:
-            continue
-        unit = "%" if metric.percent else _UNITS.get(metric.key, "")
-        # The unit follows the value here, not the name.
-        value = f"{metric.format(number)} {unit}".rstrip()
-        known = intervals_of(metric, summary).items()
-        intervals = {interval.describe_groups(kind): interval for kind, interval in known}
-        rows[metric.name] = value + metric.format_intervals(intervals)
+    columns: Columns = [
+        texts("trials", [f"{trials}: {result.bona_fide} bona fide, {result.spoof} spoof"]),
+        texts("scored", [summary.scored.describe()]),
+    ]
+    for metric, (value,) in metric_columns([summary], {}):
         if metric.key == "threshold" and summary.decisions:
-            rows[metric.name] += f"   {summary.decisions.threshold.source}"
+            value = replace(value, remark=f"   {summary.decisions.threshold.source}")
+        columns.append((metric, [value]))
     if summary.tandem is not None:
-        rows["ASV EER"] = f"{100 * summary.tandem.asv_eer:.3f} %"
-        rows["ASV threshold"] = f"{summary.tandem.asv_threshold:.4f}"
+        asv_eer, threshold = summary.tandem.asv_eer, summary.tandem.asv_threshold
+        columns.append(rate("asv_eer", "ASV EER", 3).with_values([asv_eer]))
+        columns.append(Column("asv_threshold", "ASV threshold").with_values([threshold]))
     if summary.cost != ASVSPOOF5:
-        rows["costs"] = summary.cost.describe()
+        columns.append(texts("costs", [summary.cost.describe()]))
     # The set may have no name.
-    lines = as_facts(f"{summary.name} on {summary.set}" if summary.set else summary.name, rows)
+    title = f"{summary.name} on {summary.set}" if summary.set else summary.name
+    lines = as_sheet(Table([title], columns))
     for column in summary.columns:
         against = _AGAINST[summary.of_column(column)[0].bona_fide]
         lines += ["", f"  by {column}: {against}"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from asdf.tables.table import Bounds, Column, Table, Value
-from asdf.text import aligned, csv_text
+from asdf.text import aligned, as_facts, csv_text
 
 BEST = "*"
 """Mark of a value that a test says to be the best."""
@@ -75,6 +75,26 @@ def _interval_columns(column: Column, values: Sequence[Value]) -> list[list[str]
             cells.append(shown + _mark(column))
         columns.append(cells)
     return columns
+
+
+def as_sheet(table: Table) -> list[str]:
+    """Return the lines of a table of one row: its name and, below it, each value that it has."""
+    rows = {}
+    for column, (value,) in table.columns:
+        if value.text is None and value.number is None:
+            continue
+        shown = value.text
+        if shown is None:
+            # The unit follows the value here, not the name.
+            unit = "%" if column.percent else column.unit
+            shown = f"{column.format(value.number)} {unit}".rstrip()
+        over = []
+        for kind, bounds in value.intervals.items():
+            drawn = column.format_bounds(bounds, " .. ")
+            over.append(f"{drawn} over {bounds.describe_groups(kind)}")
+        intervals = f"   95 %: {', '.join(over)}" if over else ""
+        rows[column.name] = shown + intervals + value.remark
+    return as_facts(table.rows[0], rows)
 
 
 def rows_of(columns: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

@@ -29,6 +29,8 @@ class Bounds(Protocol):
     @property
     def high(self) -> float: ...
 
+    def describe_groups(self, what: str) -> str: ...
+
 
 class Difference(Bounds, Protocol):
     """A difference with its interval and its test."""
@@ -48,6 +50,7 @@ class Column:
         key: Name of the column in JSON and CSV.
         name: Name in text, without the unit.
         percent: Whether values are fractions shown in per cent.
+        unit: Unit of values that are not in per cent; '' for none.
         states_unit: Whether the heading includes the unit.
         digits: Number of decimals in text, of the per cent value if `percent`.
         paper_digits: Number of decimals in publications.
@@ -66,6 +69,7 @@ class Column:
     key: str
     name: str
     percent: bool = False
+    unit: str = ""
     states_unit: bool = True
     digits: int = 4
     paper_digits: int = 4
@@ -113,12 +117,6 @@ class Column:
         """Return both ends of an interval in the unit of the heading."""
         low = self.format(bounds.low, paper=paper)
         return f"{low}{between}{self.format(bounds.high, paper=paper)}"
-
-    def format_intervals(self, intervals: Mapping[str, Bounds]) -> str:
-        """Return intervals by their kind, with a leading space; '' without any."""
-        known = intervals.items()
-        shown = [f"{self.format_bounds(interval, ' .. ')} over {over}" for over, interval in known]
-        return f"   95 %: {', '.join(shown)}" if shown else ""
 
     def format_difference(self, difference: Difference, *, paper: bool = False) -> list[str]:
         """Return a difference with its sign, its interval and its p-value."""

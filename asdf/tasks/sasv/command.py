@@ -22,8 +22,8 @@ from asdf.metrics.tandem import TANDEM, TandemCost, TandemPath
 from asdf.runs.files import write_text
 from asdf.runs.streams import input_name, show_error
 from asdf.tables.booktabs import PACKAGES, as_latex
-from asdf.tables.plain_text import as_csv, as_json, as_lines, bounds_records
-from asdf.tables.table import Column, Columns, Table, counts, each, rate
+from asdf.tables.plain_text import as_csv, as_json, as_lines, as_sheet, bounds_records
+from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     SasvTrials,
@@ -41,7 +41,6 @@ from asdf.tasks.sasv.sasv_measures import (
     summarise_sasv,
     tandem_path,
 )
-from asdf.text import as_facts
 
 _COSTS = {
     "p_target": "target_prior",
@@ -226,17 +225,11 @@ def sasv_text(summary: SasvSummary) -> str:
     total = known.target + known.nontarget + known.spoof
     drawn_of = {"trials": summary.intervals, "claimed speakers": summary.speaker_intervals}
     kinds = f"{known.target} target, {known.nontarget} nontarget, {known.spoof} spoof"
-    rows = {"trials": f"{total}: {kinds}"}
+    values: Columns = [texts("trials", [f"{total}: {kinds}"])]
     for metric in _METRICS:
-        number = getattr(known, metric.key)
-        if number is not None:
-            # The unit follows the value here, as in tables of detection.
-            unit = " %" if metric.percent else ""
-            over = [(kind, of[metric.key]) for kind, of in drawn_of.items() if metric.key in of]
-            intervals = {interval.describe_groups(kind): interval for kind, interval in over}
-            shown = f"{metric.format(number)}{unit}"
-            rows[metric.name] = shown + metric.format_intervals(intervals)
-    lines = as_facts(summary.name, rows)
+        over = {kind: of[metric.key] for kind, of in drawn_of.items() if metric.key in of}
+        values.append((metric, [Value(getattr(known, metric.key), over)]))
+    lines = as_sheet(Table([summary.name], values))
     for column in _conditions_of(summary):
         conditions = _of_column(summary, column)
         results = [*each(conditions, "result"), known]
