@@ -38,6 +38,16 @@ _DEFAULTS: dict[str, Any] = {
     "num_buckets": 320,
     "max_distance": 800,
 }
+_SIZES = {
+    "conv_bias": "conv_bias",
+    "dimension": "encoder_embed_dim",
+    "layers": "encoder_layers",
+    "heads": "encoder_attention_heads",
+    "feed_forward": "encoder_ffn_embed_dim",
+    "layer_norm_first": "layer_norm_first",
+    "pos_conv_kernel": "conv_pos",
+    "pos_conv_groups": "conv_pos_groups",
+}
 # Published networks have seven; a malicious file may repeat a list many times.
 _MAX_LAYERS = 100
 # With other values the same layers would give other features. These are fairseq's defaults, so an
@@ -88,16 +98,22 @@ def _build_architecture(options: Mapping[str, Any]) -> Architecture:
         conv_layers=conv_layers(options["conv_feature_layers"]),
         # fairseq calls the group norm 'default'; Architecture refuses unknown words by name.
         extractor_mode={"default": "group_norm"}.get(mode, mode),
-        conv_bias=bool(options["conv_bias"]),
-        dimension=int(options["encoder_embed_dim"]),
-        layers=int(options["encoder_layers"]),
-        heads=int(options["encoder_attention_heads"]),
-        feed_forward=int(options["encoder_ffn_embed_dim"]),
-        layer_norm_first=bool(options["layer_norm_first"]),
-        pos_conv_kernel=int(options["conv_pos"]),
-        pos_conv_groups=int(options["conv_pos_groups"]),
         relative_positions=relative_positions,
+        **read_sizes(options, _SIZES),
     )
+
+
+def read_sizes(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return sizes of an `Architecture` from options, whose names are given by ours.
+
+    Raises:
+        ValueError, TypeError, OverflowError: one is not a number.
+    """
+    sizes: dict[str, Any] = {}
+    for ours, theirs in names.items():
+        is_flag = ours in ("conv_bias", "layer_norm_first")
+        sizes[ours] = bool(options[theirs]) if is_flag else int(options[theirs])
+    return sizes
 
 
 def normalizes(content: Mapping[str, Any]) -> bool | None:

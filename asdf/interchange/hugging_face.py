@@ -24,10 +24,10 @@ from asdf.checkpoint.network_reading import CONFIG, read_safetensors
 from asdf.checkpoint.weights_file import read_json, read_weights_file, state_dict_in
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
+from asdf.interchange.fairseq import read_sizes
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.encoder_layers import join_attention_layers, split_attention_layers
-from asdf.ports import provided
-from asdf.settings.sections import HIGHEST_RATE, LOWEST_RATE
+from asdf.settings.sections import FRONT_ENDS, HIGHEST_RATE, LOWEST_RATE
 
 PREPROCESSOR = "preprocessor_config.json"
 # The first existing file is read: safetensors contain no pickle, and their tensors can be
@@ -52,6 +52,18 @@ _NOT_USED = re.compile(
     r"masked_spec_embed$|(quantizer|project_q|project_hid|lm_head|classifier|projector"
     r"|layer_weights|tdnn|feature_extractor_classifier|objective|adapter)\b"
 )
+
+SIZES = {
+    "conv_bias": "conv_bias",
+    "dimension": "hidden_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "feed_forward": "intermediate_size",
+    "layer_norm_first": "do_stable_layer_norm",
+    "pos_conv_kernel": "num_conv_pos_embeddings",
+    "pos_conv_groups": "num_conv_pos_embedding_groups",
+}
+"""Names of sizes in a configuration of transformers, by those of an `Architecture`."""
 
 _DEFAULTS: dict[str, Any] = {
     "conv_dim": [512] * 7,
@@ -130,7 +142,7 @@ def read_architecture(folder: Path) -> Architecture:
     kind = config.get("model_type")
     if kind not in MODEL_TYPES:
         advice = ""
-        if kind in provided("FRONT_ENDS"):
+        if str(kind) in FRONT_ENDS:
             advice = f" Set front_end.front_end_class = {kind!r}."
         raise AsdfError(
             f"{path} has the model type {kind!r}; a front end is one of "
@@ -195,15 +207,8 @@ def _build_architecture(config: Mapping[str, Any]) -> Architecture:
         conv_layers=tuple((int(width), int(kernel), int(step)) for width, kernel, step in layers),
         # An unknown word is passed to Architecture, whose error message includes it.
         extractor_mode={"group": "group_norm", "layer": "layer_norm"}.get(norm, norm),
-        conv_bias=bool(config["conv_bias"]),
-        dimension=int(config["hidden_size"]),
-        layers=int(config["num_hidden_layers"]),
-        heads=int(config["num_attention_heads"]),
-        feed_forward=int(config["intermediate_size"]),
-        layer_norm_first=bool(config["do_stable_layer_norm"]),
-        pos_conv_kernel=int(config["num_conv_pos_embeddings"]),
-        pos_conv_groups=int(config["num_conv_pos_embedding_groups"]),
         relative_positions=relative_positions,
+        **read_sizes(config, SIZES),
     )
 
 

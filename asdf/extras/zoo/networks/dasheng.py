@@ -33,20 +33,19 @@ from torch import Tensor, nn
 from asdf.checkpoint.network_reading import CONFIG
 from asdf.checkpoint.weights_file import read_json, read_weights_file
 from asdf.errors import AsdfError
+from asdf.extras.zoo.networks.decibel_cepstra import limited_decibels
 from asdf.extras.zoo.networks.eat import JoinedAttention
 from asdf.extras.zoo.networks.patches import PatchFrontEnd, PatchSizes, PatchWeights
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange import hugging_face
 from asdf.networks.casting import without_autocast
 from asdf.networks.front_ends.encoder_inputs import HOP
-from asdf.networks.front_ends.spectral import power_spectrum
-from asdf.networks.functions import is_traced, windows
+from asdf.networks.functions import is_traced
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 BANDS = 64
 WINDOW = 512
 _BINS = WINDOW // 2 + 1
-_FLOOR = 1e-10
 # Lower limit of band levels, relative to a recording's strongest band.
 _RANGE_DB = 120.0
 
@@ -107,18 +106,12 @@ class DashengEncoder(nn.Module):
 
     def filter_bank(self, waveforms_BT: Tensor) -> Tensor:
         """Return levels of bands in dB, (batch, frames of 10 ms, bands), for centred windows."""
-        half = WINDOW // 2
         with without_autocast(waveforms_BT):
-            x_BT = waveforms_BT.double()
-            # Written out, since ONNX cannot infer the length of torch's reflection padding.
-            before_BT = x_BT[:, 1 : half + 1].flip(1)
-            after_BT = x_BT[:, -half - 1 : -1].flip(1)
-            mirrored_BT = torch.cat([before_BT, x_BT, after_BT], dim=1)
-            frames_BLW = windows(mirrored_BT, WINDOW, HOP) * self.taper.double()
-            powers_BLF = power_spectrum(frames_BLW, WINDOW, range(_BINS))
-            levels_BLN = 10 * (powers_BLF @ self.bands.double()).clamp(min=_FLOOR).log10()
-            strongest_B11 = levels_BLN.amax(dim=(1, 2), keepdim=True)
-            return torch.maximum(levels_BLN, strongest_B11 - _RANGE_DB).float()
+            taper_W, bands_FN = self.taper.double(), self.bands.double()
+            levels_BLN = limited_decibels(
+                waveforms_BT.double(), taper_W, bands_FN, HOP, WINDOW, _RANGE_DB
+            )
+            return levels_BLN.float()
 
     def patches(self, waveforms_BT: Tensor) -> Tensor:
         """Return patches (batch, patches, dimension) with positions in their chunk and bands."""

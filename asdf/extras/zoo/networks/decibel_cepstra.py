@@ -73,25 +73,14 @@ class DecibelCepstra(nn.Module):
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
         frames = waveforms_BT.shape[1] // HOP
-        decibels_BLN = self._bands(waveforms_BT)
+        decibels_BLN = limited_decibels(
+            waveforms_BT, self.taper, self.filters, HOP, N_FFT, _RANGE_DB
+        )
         cepstra_BLN = decibels_BLN @ self.transform
         deltas_BLN = self._deltas(cepstra_BLN)
         parts = [cepstra_BLN, deltas_BLN, self._deltas(deltas_BLN)]
         # The last frame, centred at the end of the waveform, is dropped after the deltas.
         return torch.cat(parts, dim=2)[:, :frames]
-
-    def _bands(self, waveforms_BT: Tensor) -> Tensor:
-        half = WINDOW // 2
-        # Written out, since ONNX cannot infer the length of torch's reflection padding.
-        before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
-        after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
-        mirrored_BT = torch.cat([before_BT, waveforms_BT, after_BT], dim=1)
-        frames_BLW = windows(mirrored_BT, WINDOW, HOP) * self.taper
-        powers_BLF = power_spectrum(frames_BLW, N_FFT, range(N_FFT // 2 + 1))
-        bands_BLN = powers_BLF @ self.filters
-        decibels_BLN = 10 * bands_BLN.clamp(min=_FLOOR).log10()
-        loudest_B11 = decibels_BLN.amax(dim=(1, 2), keepdim=True)
-        return torch.maximum(decibels_BLN, loudest_B11 - _RANGE_DB)
 
     def _deltas(self, x_BLC: Tensor) -> Tensor:
         """Return regression slopes over 399 frames, with the first and last frame repeated."""
@@ -100,6 +89,26 @@ class DecibelCepstra(nn.Module):
         longer_RL = F.pad(rows_RL, (REACH, REACH), mode="replicate")
         slopes_RL = F.conv1d(longer_RL, self.slope.view(1, 1, -1))
         return slopes_RL.reshape(batch, values, frames).transpose(1, 2)
+
+
+def limited_decibels(
+    waveforms_BT: Tensor, taper_W: Tensor, filters_FN: Tensor, hop: int, n_fft: int, range_db: float
+) -> Tensor:
+    """Return levels of bands in dB, (batch, frames, filters), for windows centred on their frames.
+
+    Args:
+        range_db: Range below a recording's strongest band, to which levels are limited.
+    """
+    half = len(taper_W) // 2
+    # Written out, since ONNX cannot infer the length of torch's reflection padding.
+    before_BT = waveforms_BT[:, 1 : half + 1].flip(1)
+    after_BT = waveforms_BT[:, -half - 1 : -1].flip(1)
+    mirrored_BT = torch.cat([before_BT, waveforms_BT, after_BT], dim=1)
+    frames_BLW = windows(mirrored_BT, len(taper_W), hop) * taper_W
+    powers_BLF = power_spectrum(frames_BLW, n_fft, range(n_fft // 2 + 1))
+    levels_BLN = 10 * (powers_BLF @ filters_FN).clamp(min=_FLOOR).log10()
+    strongest_B11 = levels_BLN.amax(dim=(1, 2), keepdim=True)
+    return torch.maximum(levels_BLN, strongest_B11 - range_db)
 
 
 def _make_filters(in_mel: bool) -> Tensor:

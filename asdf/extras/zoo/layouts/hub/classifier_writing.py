@@ -27,7 +27,7 @@ from asdf.extras.zoo.layouts.hub.classifier_folder import (
 )
 from asdf.extras.zoo.networks.classes import ClassSizes, SSL_Classifier
 from asdf.facts import SAMPLE_RATE
-from asdf.interchange.hugging_face import PREPROCESSOR, WEIGHTS, hugging_face_names
+from asdf.interchange.hugging_face import PREPROCESSOR, SIZES, WEIGHTS, hugging_face_names
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.transformers_config import EXTRACTOR, TYPE, read_config
@@ -157,14 +157,7 @@ def _sizes(architecture: Architecture, family: str) -> dict[str, Any]:
         "conv_stride": list(strides),
         "num_feat_extract_layers": len(channels),
         "feat_extract_norm": architecture.extractor_mode.removesuffix("_norm"),
-        "conv_bias": architecture.conv_bias,
-        "hidden_size": architecture.dimension,
-        "num_hidden_layers": architecture.layers,
-        "num_attention_heads": architecture.heads,
-        "intermediate_size": architecture.feed_forward,
-        "do_stable_layer_norm": architecture.layer_norm_first,
-        "num_conv_pos_embeddings": architecture.pos_conv_kernel,
-        "num_conv_pos_embedding_groups": architecture.pos_conv_groups,
+        **{theirs: getattr(architecture, ours) for ours, theirs in SIZES.items()},
         # ASDF's own settings control the masks of training.
         "apply_spec_augment": False,
         "mask_time_prob": 0.0,
