@@ -25,7 +25,8 @@ _START = """# All commands
 command line of their own: `python run.py --help` in the recipe's folder, and
 [recipes and configs](start.md#configs).
 
-This page is made from the code by `python docs/commands_page.py`; `COMMAND --help` and `--help all` say more.
+This page is made from the code by `python docs/commands_page.py`; `COMMAND --help` and
+`--help all` say more.
 
 | command | what it does |
 |---|---|

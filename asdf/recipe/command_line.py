@@ -113,7 +113,7 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
         help="configs to run, one after another, and settings to change",
     )
     parser.add_argument(
-        "--list", action="store_true", help="list the configs as a tree of inheritance"
+        "--list", action="store_true", help="list the configs; with CONFIG all that is said of it"
     )
     parser.add_argument(
         "--explain",

@@ -243,7 +243,7 @@ def open_recipe(
         settings = Settings(folder / "configs" / "init_config.py", folder)
         # --list needs no config, and works even if the values in some are not valid.
         if command.show_list:
-            print(printable(list_configs(run_configs)))
+            print(printable(list_configs(run_configs, command.configs)))
             raise SystemExit(0)
         configs = settings.read_configs(run_configs, command.configs, command.overrides)
         if command.explain is not None:

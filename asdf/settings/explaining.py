@@ -6,9 +6,11 @@ in force.
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from asdf.errors import UsageError
 from asdf.settings.catalogue import Known, describe_names, our_catalogue, section_types
 from asdf.settings.config_files import Block, parse_blocks, read_text
 from asdf.settings.config_layers import Config, Step
@@ -17,7 +19,7 @@ from asdf.settings.loading import inheritance_mistakes
 from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, raise_all, shortened
 from asdf.settings.sections import OF_EXTRAS
 from asdf.settings.value_checks import describe
-from asdf.text import AnyPath
+from asdf.text import AnyPath, did_you_mean
 
 # Settings wider than this are not aligned, which would move all others too far right.
 _MAX_WIDTH = 60
@@ -135,31 +137,41 @@ _STEP = "  "
 _HEAD = ("| setting | default | meaning |", "|---|---|---|")
 
 
-def list_configs(run_configs: AnyPath) -> str:
-    """Return the configs of a file as a tree, each below its nearest parent, with descriptions.
+def list_configs(run_configs: AnyPath, names: Collection[str] = ()) -> str:
+    """Return the configs of a file as a tree, each below its nearest parent, with what it is for.
 
-    Lines have at most 80 columns. The comments before a config's settings describe it; an indented
-    comment, such as a command, stays on a line of its own.
+    A config has a line of at most 80 columns, with the first sentence of its description: of the
+    comments before its settings. One of `names` has all of its description; an indented comment,
+    such as a command, stays on a line of its own.
 
     Raises:
         SettingsError: the file is missing or has mistakes.
+        UsageError: there is no config of a name.
     """
     blocks, in_text = parse_blocks(read_text(run_configs, "run configs"), str(run_configs))
     raise_all([*in_text, *inheritance_mistakes(blocks)])
+    lines: list[str] = []
+    for name in names:
+        if name not in blocks:
+            raise UsageError(f"no config '{name}' in {run_configs}.{did_you_mean(name, blocks)}")
+        lines += _wrap(blocks[name].header, "")
+        for paragraph in _paragraphs(blocks[name].comments):
+            lines += _wrap(paragraph, 2 * _STEP)
+    if names:
+        return "\n".join(lines)
     children: dict[str, list[Block]] = {}
     for block in blocks.values():
         # A tree has one parent per entry: the nearest one, which determines most settings.
         parent = block.parents[0] if block.parents else ""
         children.setdefault(parent, []).append(block)
-    lines: list[str] = []
     # Use a stack, since a chain of configs may exceed Python's recursion limit.
     stack = [(0, block) for block in reversed(children.get("", []))]
     while stack:
         depth, block = stack.pop()
-        indent = _STEP * min(depth, _DEEPEST)
-        lines += _wrap(block.header, indent)
-        for paragraph in _paragraphs(block.comments):
-            lines += _wrap(paragraph, indent + 2 * _STEP)
+        described = _paragraphs(block.comments)
+        about = re.split(r"(?<=[\w)])\.(?= |$)", described[0].strip())[0] if described else ""
+        line = f"{_STEP * min(depth, _DEEPEST)}{block.header}  {about}".rstrip()
+        lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 3].rstrip()}...")
         for child in reversed(children.get(block.name, [])):
             stack.append((depth + 1, child))
     return "\n".join(lines)

@@ -3,7 +3,8 @@
 # block's own lines last.
 #
 #     python run.py CONFIG [CONFIG ...] [section.name=value ...]
-#     python run.py --list                    these blocks as a tree
+#     python run.py --list                    these blocks as a tree, a line each
+#     python run.py --list CONFIG             all that is said of one
 #     python run.py CONFIG --explain          every value and the line that set it
 #     python run.py CONFIG --dry-run          what would be done, without doing it
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asdf.errors import UsageError
 from asdf.settings import Settings, SettingsError, list_configs, markdown_tables
 from asdf.settings.catalogue import catalogue, our_catalogue, section_types
 from asdf.settings.config_layers import Step, defaults, resolve
@@ -180,23 +181,27 @@ def test_list_configs(runs: Write) -> None:
         "# about one setting\nsad.mode = 'on'\n# about another\nrecipe.seed = 1\n"
     )
     assert list_configs("runs.py") == (
-        "a\n"
-        "    trains for long at once\n"
-        "  b < a < d\n"
-        "      scores\n"
-        "    c < b\n"
-        "d\n"
-        "    other\n"
-        "        run.py d\n"
-        "        run.py d x=1\n"
-        "    at\n"
-        "    last"
+        "a  trains for long at once\n  b < a < d  scores\n    c < b\nd  other"
     )
+    assert list_configs("runs.py", ["d", "a"]) == (
+        "d\n    other\n        run.py d\n        run.py d x=1\n    at\n    last\n"
+        "a\n    trains for long at once"
+    )
+    with pytest.raises(UsageError, match=r"no config 'e' in runs\.py"):
+        list_configs("runs.py", ["e"])
 
 
 def test_a_list_of_configs_is_80_columns_wide(runs: Write) -> None:
-    runs(f"# {'some words ' * 20}\n#   {'a long command ' * 8}\nconfig-{'x' * 90}\n")
-    lines = list_configs("runs.py").splitlines()
+    name = f"config-{'x' * 90}"
+    runs(
+        f"# {'some words ' * 20}\n#   {'a long command ' * 8}\n{name}\n\n"
+        "# The first sentence of 0.5 s. Another one.\nshort\n"
+    )
+    assert list_configs("runs.py").splitlines() == [
+        f"{name[:77]}...",
+        "short  The first sentence of 0.5 s",
+    ]
+    lines = list_configs("runs.py", [name]).splitlines()
     assert [len(line) for line in lines] == [80, 17, 80, 80, 69, 80, 52]
     assert lines[0] == "config-" + "x" * 73
     assert lines[2].startswith("    some words") and lines[5].startswith("      a long")
