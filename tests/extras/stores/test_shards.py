@@ -186,9 +186,9 @@ def test_all_that_is_wrong_with_samples_is_one_message(tmp_path: Path) -> None:
     text = str(error.value)
     assert "6 problems" in text
     for part in (
-        "a.tar/broken.json: it cannot be read (Expecting",
+        "a.tar/broken.json: it is not JSON (Expecting",
         "a.tar/list.json: it is JSON, but not an object",
-        "a.tar/deep.json: it cannot be read",
+        "a.tar/deep.json: it is not JSON (nested too deeply)",
         "a.tar/huge.json: 1,048,585 bytes are more than a description may have (1 MB)",
         "a.tar/silent: no recording, only .json",
         "a.tar/two: several recordings (left.flac, right.flac): choose one after the name, "

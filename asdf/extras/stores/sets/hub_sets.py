@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -27,21 +26,11 @@ CONVERTED = "refs/convert/parquet"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Downloaded:
-    """The downloaded shards of a split.
-
-    Attributes:
-        folder: Folder of the commit, whose name is the commit.
-        shards: Paths of the shards relative to it, sorted.
-    """
-
-    folder: Path
-    shards: Sequence[str]
-
-
-def download_dataset(text: str, split: str = "") -> Downloaded:
+def download_dataset(text: str, split: str = "") -> tuple[Path, list[str]]:
     """Download the shards of one split of a data set, unless they are in the cache.
+
+    Returns:
+        Folder of the commit, whose name is the commit, and paths of the shards relative to it.
 
     Args:
         text: Name, as in `parse_dataset`.
@@ -56,7 +45,7 @@ def download_dataset(text: str, split: str = "") -> Downloaded:
     contents = look_up(dataset.name)
     with explained(dataset.name):
         shards = choose_shards(dataset, split, list(contents.sizes))
-        return Downloaded(contents.download(shards), shards)
+        return contents.download(shards), shards
 
 
 def choose_shards(dataset: Dataset, split: str, names: Sequence[str]) -> list[str]:

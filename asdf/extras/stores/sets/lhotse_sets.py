@@ -10,7 +10,6 @@ The layouts are those of lhotse's documentation and files
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -23,7 +22,7 @@ from asdf.audio.reading import audio_length
 from asdf.corpora import KnownCorpus, Reading, is_recording
 from asdf.errors import AsdfError
 from asdf.extras.stores.archives import find_folder
-from asdf.extras.stores.sets.shards import ShardRows, find_shards, plain_fields
+from asdf.extras.stores.sets.shards import ShardRows, find_shards, parse_object, plain_fields
 from asdf.facts import SAMPLE_RATE
 from asdf.places import Part, part_path
 from asdf.runs.log import track
@@ -154,32 +153,20 @@ def _compare_lengths(pattern: str, root: Path, stated: Mapping[str, float]) -> N
 def _entries(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a file of JSON lines; other lines are recorded as problems."""
     for number, line in json_lines(path):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = "nested too deeply" if isinstance(error, RecursionError) else error
-            rows.problems.append(f"{name}, line {number}: it is not JSON ({reason})")
-            continue
-        if not isinstance(entry, dict):
-            rows.problems.append(f"{name}, line {number}: it is JSON, but not an object {{...}}")
-            continue
-        yield number, entry
+        with rows.noting(f"{name}, line {number}"):
+            yield number, parse_object(line)
 
 
 def _cuts(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, _Cut]]:
     """Yield the cuts of a file with their lines; invalid or repeated ones are problems."""
     known: set[str] = set()
     for number, entry in _entries(path, rows, name):
-        try:
+        with rows.noting(f"{name}, line {number}"):
             cut = _cut_of(entry)
-        except AsdfError as error:
-            rows.problems.append(f"{name}, line {number}: {error}")
-            continue
-        if cut.name in known:
-            rows.problems.append(f"{name}, line {number}: cut {cut.name!r} is repeated")
-            continue
-        known.add(cut.name)
-        yield number, cut
+            if cut.name in known:
+                raise AsdfError(f"cut {cut.name!r} is repeated")
+            known.add(cut.name)
+            yield number, cut
 
 
 def _cut_of(entry: Mapping[str, Any]) -> _Cut:

@@ -106,9 +106,9 @@ def read_hub(where: str, split: str, folder: Path, columns: Columns) -> tuple[Re
     Raises:
         AsdfError, UsageError: as `read_parquet`; or it cannot be downloaded.
     """
-    downloaded = download_dataset(where, split)
-    tree = open_tree(downloaded.folder)
-    return read_shards(tree, downloaded.shards, columns), tree
+    commit, shards = download_dataset(where, split)
+    tree = open_tree(commit)
+    return read_shards(tree, shards, columns), tree
 
 
 def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:

@@ -8,12 +8,14 @@ them.
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from asdf.errors import AsdfError, UsageError
 from asdf.text import lines_and_more, quoted_and_more
@@ -163,6 +165,14 @@ class ShardRows:
             column += [""] * (count - len(column))
             column.append(self._shared.setdefault(value, value))
 
+    @contextmanager
+    def noting(self, where: str) -> Iterator[None]:
+        """Record an `AsdfError` of the block as a problem of the recording at `where`."""
+        try:
+            yield
+        except AsdfError as error:
+            self.problems.append(f"{where}: {error}")
+
     def trials(self, columns: Columns) -> TrialList:
         """Return all recordings as trials.
 
@@ -254,6 +264,22 @@ class ShardRows:
             first = next(filter(None, values), "empty")
             shown.append(f"{name} ({first[:40]})")
         return ", ".join(shown) or "none"
+
+
+def parse_object(text: str | bytes) -> dict[str, Any]:
+    """Return the JSON object in a text.
+
+    Raises:
+        AsdfError: it is not one.
+    """
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise AsdfError(f"it is not JSON ({reason})") from None
+    if not isinstance(entries, dict):
+        raise AsdfError("it is JSON, but not an object {...}")
+    return entries
 
 
 def plain_fields(entries: object) -> dict[str, str]:

@@ -7,7 +7,6 @@ file name, as in the library webdataset.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from asdf.corpora import KnownCorpus, Reading, is_recording
 from asdf.errors import AsdfError
 from asdf.extras.stores.archives import find_folder
 from asdf.extras.stores.index import Archive
-from asdf.extras.stores.sets.shards import ShardRows, find_shards, plain_fields
+from asdf.extras.stores.sets.shards import ShardRows, find_shards, parse_object, plain_fields
 from asdf.runs.log import track
 from asdf.trials.label_words import Columns
 from asdf.trials.lists import Tree
@@ -65,18 +64,13 @@ def read_webdataset(
         archive = _open(shards.folder / shard)
         names = list(archive.names())
         for key, sample in _samples(archive, names):
-            try:
+            with rows.noting(f"{shard}/{key}"):
                 recording = _recording_of(sample, columns.names.get(AUDIO, ""))
-            except AsdfError as error:
-                rows.problems.append(f"{shard}/{key}: {error}")
-                continue
-            fields: dict[str, str] = {}
-            for end, position in sample.members.items():
-                try:
-                    fields.update(_fields_of(archive, end, position, columns))
-                except AsdfError as error:
-                    rows.problems.append(f"{shard}/{key}.{end}: {error}")
-            rows.add(f"{shard}/{names[sample.members[recording]]}", fields)
+                fields: dict[str, str] = {}
+                for end, position in sample.members.items():
+                    with rows.noting(f"{shard}/{key}.{end}"):
+                        fields.update(_fields_of(archive, end, position, columns))
+                rows.add(f"{shard}/{names[sample.members[recording]]}", fields)
     return Reading(rows.trials(columns), audio=tuple(shards.names)), Tree(shards.folder)
 
 
@@ -151,20 +145,12 @@ def _fields_of(archive: Archive, end: str, position: int, columns: Columns) -> d
         )
     with member.open() as file:
         content = file.read()
+    if is_json:
+        return plain_fields(parse_object(content))
     try:
-        if is_json:
-            entries = json.loads(content)
-            if not isinstance(entries, dict):
-                raise AsdfError("it is JSON, but not an object {...}")
-            return plain_fields(entries)
         return plain_fields({name: content.decode("utf-8")})
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise AsdfError(f"it cannot be read ({reason})") from None
-
-
-def _read_below(tree: Tree, pattern: str) -> Reading:
-    return read_webdataset(pattern, "", tree.root, Columns())[0]
+    except ValueError as error:
+        raise AsdfError(f"it cannot be read ({error})") from None
 
 
 WEBDATASET = KnownCorpus(
@@ -176,6 +162,6 @@ WEBDATASET = KnownCorpus(
     "with a recording and a .json, .cls or .txt that has the label",
     folders=(),
     marks=(),
-    read=_read_below,
+    read=lambda tree, pattern: read_webdataset(pattern, "", tree.root, Columns())[0],
     subset_of="path",
 )
