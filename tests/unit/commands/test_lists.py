@@ -32,6 +32,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     return status, captured.out, captured.err
 
 
+def test_speakers_of_one_list_need_not_be_known(data, capsys):
+    assert run(capsys, data, "--shares", "100,0,0")[::2] == (0, "")
+    assert "the speakers are unknown" in run(capsys, data)[2]
+
+
 def test_a_folder_is_divided_by_speakers(data, capsys):
     status, out, err = run(capsys, data, "--names", "{speaker}_{}", "--shares", "60,20,20")
     assert (status, err) == (0, "")

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from asdf.__main__ import main
+from asdf.metrics.tandem import TandemPath
+from asdf.tasks.sasv.command import path_csv
 from asdf.tasks.sasv.sasv_files import read_sasv_keys, read_sasv_scores, with_keys
 from asdf.tasks.sasv.sasv_measures import sasv_result
 
@@ -150,3 +152,9 @@ def test_mistakes_are_one_message(capsys, folder, words, status, message):
     ended, _, err = run(capsys, *words, "--replicates", "0")
     assert ended == status
     assert message in err
+
+
+def test_a_path_leaves_out_thresholds_without_a_pair():
+    numbers = [np.array(values) for values in ([0.5, 1.5], [-1.0, 2.0], [0.25, 0.5], [0, 0])]
+    path = TandemPath(*numbers, gaps=np.array([0.1, np.inf]))
+    assert path_csv(path) == "asv_threshold,cm_threshold,tandem_eer\n0.5,-1.0,0.25\n"

@@ -35,6 +35,10 @@ def test_a_submission_is_written_and_checked(capsys, folder):
     assert (folder / "score.tsv").read_text() == text
     status, out, _ = run(capsys, "--check", "score.tsv", *LIST, "--format", "asvspoof5")
     assert (status, out) == (0, "score.tsv: 2 trials, in the format asvspoof5\n")
+    # A file may have labels, of which a list without labels says nothing.
+    (folder / "labelled.txt").write_text("flac/E_2.flac 1 0.5\nflac/E_1.flac 0 -1.0\n")
+    assert run(capsys, "labelled.txt", *words[1:], "again.tsv")[0] == 0
+    assert (folder / "again.tsv").read_text() == text
     assert run(capsys, *words, "score.zip")[0] == 0
     with zipfile.ZipFile("score.zip") as archive:
         assert archive.read("score.tsv").decode() == text

@@ -34,6 +34,13 @@ def with_pickle(path: Path, pickled: bytes) -> Path:
     return path
 
 
+def test_a_header_of_version_2_has_a_longer_length(tmp_path):
+    path = tmp_path / "dev_seglab_0.16.npy"
+    pickled = pickle.dumps(np.asarray(LABELS, dtype=object), protocol=4)
+    path.write_bytes(b"\x93NUMPY\x02\x00v\x00\x00\x00" + NPY_HEADER + pickled)
+    assert read_label_arrays(path) == EXPECTED
+
+
 def test_labels_of_frames_become_parts(tmp_path):
     assert read_label_arrays(saved(tmp_path / "dev_seglab_0.16.npy", LABELS)) == EXPECTED
     twice = read_label_arrays(tmp_path / "dev_seglab_0.16.npy", hop_s=0.32)

@@ -79,6 +79,7 @@ def test_average_and_pooled_of_one_run(folders, one):
     pooled = totals["Pooled, 3 sets"]
     assert pooled.eers["net-seed0"].mean == pooled_of(folders[0])
     assert (pooled.bona_fide, pooled.spoof) == (120, 180)
+    assert [row.corpus for row in known.rows] == ["trained on", *["other"] * 2, *[""] * 4]
 
 
 def test_over_seeds_each_seed_is_averaged_and_pooled(folders, all_runs):

@@ -1,5 +1,6 @@
 """Metrics of frame scores against hand-computed values and the numbers of another system."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
-from asdf.segments import WHOLE, Segment, merged
+from asdf.segments import COLUMN, WHOLE, Segment, frame_table, merged, write_frame_table
+from asdf.settings import Sections
 from asdf.tasks.localisation.located_measures import (
     Agreement,
     LocatedRecording,
@@ -15,6 +17,10 @@ from asdf.tasks.localisation.located_measures import (
     pooled_stretches,
     range_eer,
 )
+from asdf.tasks.localisation.task import Localisation as Task
+from asdf.training.task import ScoredSet
+from asdf.trials.table import write_trials
+from asdf.trials.trial_list import TrialList
 
 # 30 recordings with the range EER that WeDefense's code computes of them, in bins of scores.
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "localisation.npz"
@@ -194,3 +200,28 @@ def test_a_coarser_resolution_has_a_threshold_of_its_own():
     at_one = localisation(recordings, (0.02, 0.16), result.threshold).points[1]
     assert at_one.threshold == result.threshold
     assert coarse.agreement.f1 > at_one.agreement.f1 + 0.1
+
+
+def test_where_all_scores_are_equal_nothing_or_everything_is_rejected():
+    part = (Segment(0.0, 0.02),)
+    recordings = [LocatedRecording(np.array([2.0]), 0.02, spoofed, 0.02) for spoofed in ((), part)]
+    result = range_eer(pooled_stretches(recordings))
+    # Of both points the first is taken, 0.001 below the lowest score.
+    assert (result.rate, result.threshold) == (0.5, 2.0 - 0.001)
+
+
+def test_the_first_validation_set_gives_the_threshold_of_a_network(tmp_path):
+    sets = []
+    for name, shift in (("dev", 0.0), ("other", 5.0), ("eval", 2.0)):
+        parts = {"a": "-", "b": "0.02-0.04"}
+        trials = TrialList(list(parts), np.array([1, 0]), columns={COLUMN: list(parts.values())})
+        write_trials(tmp_path / f"{name}.tsv", trials)
+        scores = np.array([[1.0, 2.0], [1.5, -1.0]], np.float32) + np.float32(shift)
+        table = frame_table(list(parts), list(scores), 0.02, np.array([0.04, 0.04]))
+        write_frame_table(tmp_path / f"{name}.frames.npz", table)
+        paths = (tmp_path / f"{name}.txt", tmp_path / f"{name}.tsv")
+        sets.append(ScoredSet("epoch.1", name, *paths))
+    Task(Sections()).report(sets[2:], sets[:2], tmp_path)
+    (record,) = json.loads((tmp_path / "localisation.json").read_text())
+    assert record["threshold_of"] == "dev"
+    assert record["threshold"] == pytest.approx(-1.0)

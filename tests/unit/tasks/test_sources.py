@@ -1,5 +1,7 @@
 """Source tracing measured: values by hand, of scikit-learn, and by counting pairs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,10 @@ def test_whole_speakers_are_drawn() -> None:
     wide = evaluate_sources(scores, replicates=60, speakers=speakers)
     alone = evaluate_sources(scores, replicates=60, speakers=["one"] * 300)
     assert wide.intervals["accuracy"].low < wide.intervals["accuracy"].high
+    # One trial is of an unknown source: a draw without its speaker is repeated.
+    rare = replace(scores, truths=["A", "B", "C"] * 99 + ["A", "B", "X"])
+    intervals = evaluate_sources(rare, replicates=60, speakers=speakers).intervals
+    assert all(known.low < known.high for known in intervals.values())
     # All draws of one speaker are alike: they say nothing of other speakers.
     assert alone.intervals == {}
 
