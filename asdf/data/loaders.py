@@ -82,7 +82,7 @@ class BatchLoader:
         self._limit_s = _READS_SHARE * world.timeout_s
         self._device = world.device
         self._processes: list[Any] = []
-        self._to_device = ToDevice(world.device)
+        self._stream = torch.cuda.Stream(world.device) if world.device.type == "cuda" else None
 
     def batches(self, keys: Iterable[list[Any]]) -> Iterator[Tensor]:
         """Yield waveforms (batch, samples) on the world's device, for each list of keys in turn.
@@ -119,7 +119,24 @@ class BatchLoader:
                     return
                 if batch.error is not None:
                     raise batch.error
-                yield self._to_device(batch)
+                yield self._sent(batch)
+
+    def _sent(self, batch: Batch) -> Batch:
+        """Return a batch, which is in pinned memory if there is a GPU, on the device.
+
+        The host runs ahead of a GPU: it copies the next batch, on a separate stream, while the GPU
+        works on the previous one. The GPU's work on a batch waits for its copy; the host does not.
+        """
+        if self._stream is None:
+            return batch.to(self._device)
+        with torch.cuda.stream(self._stream):
+            sent = batch.to(self._device, non_blocking=True)
+        current = torch.cuda.current_stream(self._device)
+        current.wait_stream(self._stream)
+        # The memory belongs to the copying stream and must not be reused for a later copy before
+        # this batch has been used.
+        sent.record_stream(current)
+        return sent
 
     def _wait_for(self, batch: Future[Batch | None]) -> None:
         """Wait until a batch is read, which may never happen with a dead file server."""
@@ -158,31 +175,6 @@ class BatchLoader:
     def _end_workers(self) -> None:
         for process in self._processes:
             process.terminate()
-
-
-class ToDevice:
-    """Copies batches to the device during its work, on a separate stream.
-
-    The host runs ahead of a GPU: it copies the next batch while the GPU works on the previous one.
-    The GPU's work on the batch waits for the copy; the host does not wait.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Return `batch`, which is in pinned memory if there is a GPU, on the device."""
-        if self._stream is None:
-            return batch.to(self._device)
-        with torch.cuda.stream(self._stream):
-            sent = batch.to(self._device, non_blocking=True)
-        current = torch.cuda.current_stream(self._device)
-        current.wait_stream(self._stream)
-        # The memory belongs to the copying stream and must not be reused for a later copy before
-        # this batch has been used.
-        sent.record_stream(current)
-        return sent
 
 
 class _Keys:

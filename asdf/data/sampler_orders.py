@@ -91,11 +91,17 @@ class LengthGroups:
         """Return the turns of an epoch in minibatches, with the samples of their clips."""
         samples_N = self._clip_samples(epoch, turns)
         by_length_N = np.argsort(samples_N, kind="stable")
+        minibatch_s = self.settings.lengths.minibatch_s
+        assert minibatch_s is not None  # there are no groups without it
+        room = int(minibatch_s * self.settings.audio.sample_rate)
         minibatches = []
         for bucket in np.array_split(by_length_N, self.settings.lengths.buckets):
             if len(bucket):
+                # Equally many in each but the last.
+                longest = max(1, int(samples_N[bucket].max()))
+                count = max(1, min(self.settings.network.minibatch_size, room // longest))
                 # In the sampler's random order rather than by length.
-                minibatches += self._divide(np.sort(bucket), samples_N)
+                minibatches += np.split(np.sort(bucket), range(count, len(bucket), count))
         shuffled = generator(self.settings.recipe.seed, "minibatches", epoch).permutation(
             len(minibatches)
         )
@@ -107,15 +113,6 @@ class LengthGroups:
             samples_N[taken_N],
             np.cumsum([len(minibatch) for minibatch in chosen]),
         )
-
-    def _divide(self, bucket: AnyIntegers, samples_N: AnyIntegers) -> list[AnyIntegers]:
-        """Return the minibatches of a bucket's turns, equally many in each except the last."""
-        longest = max(1, int(samples_N[bucket].max()))
-        minibatch_s = self.settings.lengths.minibatch_s
-        assert minibatch_s is not None  # there are no groups without it
-        room = int(minibatch_s * self.settings.audio.sample_rate) // longest
-        count = max(1, min(self.settings.network.minibatch_size, room))
-        return np.split(bucket, range(count, len(bucket), count))
 
     def _clip_samples(self, epoch: int, turns: Turns) -> AnyIntegers:
         """Return the number of samples of each turn's clip, (N,)."""
@@ -196,6 +193,14 @@ class Copies:
 def append_copies(trials: TrialList, copies: Copies) -> TrialList:
     """Return `trials` followed by their copies."""
     count = len(copies.sources)
+    makers = copies.makers.tolist()
+    columns = {}
+    for name, values in trials.columns.items():
+        columns[name] = [*values, *values_at(values, copies.sources)]
+    if ATTACK not in columns:
+        # Without a protocol, the attacks of the spoofs are not known.
+        columns[ATTACK] = [_NO_ATTACK if label == 1 else "" for label in trials.labels.tolist()]
+    columns[ATTACK][len(trials) :] = [f"vocoded-{copies.vocoders[maker]}" for maker in makers]
     # Prefixes of the ids of copies: 'vocoded-lpc:', and then 'vocoded-lpc-2:' ...
     prefixes = []
     for position, vocoder in enumerate(copies.vocoders):
@@ -213,31 +218,19 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
             moved = source._replace(prefix=len(prefix) + source.prefix, vocoder=vocoder)
             all_origins.append(moved)
     # A generator, since packed ids of millions of trials take a fraction of the memory of a list.
-    pairs = zip(copies.sources.tolist(), copies.makers.tolist(), strict=True)
+    pairs = zip(copies.sources.tolist(), makers, strict=True)
     ids_of_copies = (prefixes[maker] + trials.ids[source] for source, maker in pairs)
     # The origins of each vocoder's copies come in the order of their sources' origins.
     origin_of_copy = origin[copies.sources] + (1 + copies.makers) * len(origins)
     return TrialList(
         Names(chain(trials.ids, ids_of_copies)),
         np.concatenate([trials.labels, np.zeros(count, np.int8)]),
-        columns=_columns_with_copies(trials, copies),
+        columns=columns,
         name=trials.name,
         folder=trials.folder,
         origins=tuple(all_origins),
         origin=np.concatenate([origin, origin_of_copy.astype(np.int16)]),
     )
-
-
-def _columns_with_copies(trials: TrialList, copies: Copies) -> dict[str, list[str]]:
-    columns = {}
-    for name, values in trials.columns.items():
-        columns[name] = [*values, *values_at(values, copies.sources)]
-    if ATTACK not in columns:
-        # Without a protocol, the attacks of the spoofs are not known.
-        columns[ATTACK] = [_NO_ATTACK if label == 1 else "" for label in trials.labels.tolist()]
-    makers = copies.makers.tolist()
-    columns[ATTACK][len(trials) :] = [f"vocoded-{copies.vocoders[maker]}" for maker in makers]
-    return columns
 
 
 def add_vocoded_copies(

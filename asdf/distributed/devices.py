@@ -199,9 +199,7 @@ def has_kernels(capability: tuple[int, int], kernels: Sequence[str]) -> bool:
         capability: Compute capability of the GPU, such as (7, 0).
         kernels: Result of `torch.cuda.get_arch_list()`.
     """
-    if not kernels:
-        return True
-    return any(_runs_kernel(capability, kernel) for kernel in kernels)
+    return not kernels or any(_runs_kernel(capability, kernel) for kernel in kernels)
 
 
 def _runs_kernel(capability: tuple[int, int], kernel: str) -> bool:
@@ -215,10 +213,8 @@ def _runs_kernel(capability: tuple[int, int], kernel: str) -> bool:
         return True  # another maker's GPU: its own software checks
     kind, major, minor, letter = match.groups()
     built_for = (int(major), int(minor))
-    if capability == built_for:
-        return True
-    if letter == "a" or capability < built_for:
-        return False
+    if letter == "a" or capability <= built_for:
+        return capability == built_for
     return kind == "compute" or capability[0] == built_for[0]
 
 

@@ -73,6 +73,8 @@ def test_the_windows_from_the_middle_are_the_rest_of_all():
         for i in w
     ]
     assert sorted(rest) == sorted(plan.order(3)[16:].tolist())
+    windows = TrainingPlan(45, 4, 1, 3, seed=5).windows(3, 16)
+    assert [len(window.utterances) for window in windows] == [12, 12, 5]
 
 
 def test_shares_are_even_and_short_ones_are_filled_up_with_what_does_not_count():
