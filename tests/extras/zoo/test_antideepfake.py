@@ -10,7 +10,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import asdf
-from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
@@ -27,18 +26,6 @@ from tests.extras.zoo.antideepfake_cases import PREFIX, Case, make_case, paramet
 KINDS = ("group norm", "layer norm", "hubert")
 ARCHITECTURE = "front_end.architecture"
 MIN_LENGTH = "network.min_evaluation_utterance_length_in_samples"
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command; its exit status, output and errors."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = main([str(word) for word in words])
-        return status, *capsys.readouterr()
-
-    return run
 
 
 def recordings() -> list[Tensor]:

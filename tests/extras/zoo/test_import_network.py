@@ -16,13 +16,13 @@ import soundfile
 import torch
 
 import asdf
-from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.interchange import read_network
 from asdf.interchange.fairseq import fairseq_names
 from asdf.networks import SSL_AASIST
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Sections
+from tests.extras.zoo.test_any_checkpoint import with_counts
 from tests.unit.networks.official import official_case
 
 SMALL = (
@@ -31,18 +31,6 @@ SMALL = (
     "'layers': 2, 'heads': 4, 'feed_forward': 96, 'layer_norm_first': True, "
     "'pos_conv_kernel': 32, 'pos_conv_groups': 4, 'relative_positions': None}"
 )
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command; its exit status, output and errors."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = main([str(word) for word in words])
-        return status, *capsys.readouterr()
-
-    return run
 
 
 def check_scores(network: torch.nn.Module, path: Path, entry: str = "logits") -> None:
@@ -222,15 +210,6 @@ def test_published_nes2net(pooling, reference, run, tmp_path):
     np.testing.assert_allclose(logits.numpy(), expected["logits"], atol=1e-4, rtol=0)
 
 
-def with_counts(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return a state with the count of batches that each batch norm saw, as files have it."""
-    counts = {}
-    for name in state:
-        if name.endswith("running_var"):
-            counts[name.replace("running_var", "num_batches_tracked")] = torch.tensor(3)
-    return state | counts
-
-
 @pytest.mark.parametrize("name", ["conformer", "conformer_tcm"])
 def test_published_conformers(name, run, tmp_path):
     """The published back end behind a front end of the width that its case has."""
@@ -315,24 +294,6 @@ def test_a_checkpoint_of_asdf_leaves_its_training_behind(run, tmp_path):
     assert file.calibration == {"scale": 1.0} and file.progress is None
     assert file.to_sections().front_end == settings.front_end
     assert scored_lengths(tmp_path / "net.pt") == (16000, 1000000) and "scored" not in said
-
-
-@pytest.mark.parametrize("change", ["missing", "misshapen", "too many"])
-def test_a_layer_that_does_not_fit_is_an_error(change, reference, run, tmp_path):
-    state = torch.load(reference("AASIST-L.pth"), weights_only=True, map_location="cpu")
-    if change == "missing":
-        del state["out_layer.bias"]
-        said = "1 missing from the file: out_layer.bias"
-    elif change == "misshapen":
-        state["out_layer.bias"] = torch.zeros(3)
-        said = "1 of another shape: out_layer.bias (3 in the file, 2 in the network)"
-    else:
-        state["another.bias"] = torch.zeros(3)
-        said = "1 unknown to the network: another.bias"
-    torch.save(state, tmp_path / "net.pth")
-    status, out, errors = run("import", tmp_path / "net.pth", tmp_path / "net.pt")
-    assert (status, out) == (1, "") and said in errors and "nothing was loaded" in errors
-    assert not (tmp_path / "net.pt").exists()
 
 
 def test_front_ends_alone_are_sent_to_training(reference, run, tmp_path):
@@ -420,11 +381,3 @@ def test_a_hostile_safetensors_file_is_reported(run, tmp_path):
     (tmp_path / "net.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}")
     status, _, errors = run("import", tmp_path / "net.safetensors", tmp_path / "net.pt")
     assert status == 1 and "cannot be read: " in errors and "header too large" in errors
-
-
-def test_help(run, capsys):
-    for command in ("import", "export"):
-        with pytest.raises(SystemExit) as caught:
-            main([command, "--help"])
-        assert caught.value.code == 0
-        assert f"python -m asdf {command} " in capsys.readouterr().out

@@ -478,18 +478,50 @@ def test_what_their_program_would_score_otherwise_is_not_written(setting, tmp_pa
     assert not (tmp_path / "back.pth").exists()
 
 
-def test_a_file_without_its_front_end_says_so(tmp_path):
-    state = file_of("wedefense_mhfa")
-    head = {name: tensor for name, tensor in state.items() if "upstream" not in name}
-    with pytest.raises(AsdfError, match=r"WeDefense's back end alone.*upstream.model.*are missing"):
-        import_detector(write(head, tmp_path / "head.pth"), SMALL_ENCODER)
+def without(name: str, part: str, **added: Tensor) -> dict[str, Tensor]:
+    """Return the layers of a file but those with a part in their names, and further ones."""
+    kept = {layer: tensor for layer, tensor in file_of(name).items() if part not in layer}
+    return kept | {layer.replace("__", "."): tensor for layer, tensor in added.items()}
 
 
-def test_other_filters_are_refused(tmp_path):
-    state = file_of("lfcc_lcnn")
-    state["m_frontend.0.lfcc_fb"] = state["m_frontend.0.lfcc_fb"].flip(1).contiguous()
-    with pytest.raises(AsdfError, match=r"layer m_frontend\.0\.lfcc_fb holds other values"):
-        import_detector(write(state, tmp_path / "file.pth"))
+FLIPPED = numbers_of_lfcc()["m_frontend.0.lfcc_fb"].flip(1).contiguous()
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (
+            without("wedefense_mhfa", "upstream"),
+            r"WeDefense's back end alone.*upstream.model.*are missing",
+        ),
+        (
+            {**file_of("lfcc_lcnn"), "m_frontend.0.lfcc_fb": FLIPPED},
+            r"layer m_frontend\.0\.lfcc_fb holds other values",
+        ),
+        # WeDefense also trains margins, which have a matrix and no norm.
+        (
+            without("wedefense_mhfa", "projection", projection__weight=torch.zeros(2, 7)),
+            r"is not a known detector: it holds weights_k \(3\), weights_v \(3\), ",
+        ),
+        # A one-class softmax has a vector instead of the linear layer. Each toolkit is named once.
+        (
+            without("deepfense_aasist", "losses", losses__0__mapper__weight=torch.zeros(160, 1)),
+            "those of DeepFense, DF-Arena, WeDefense, ",
+        ),
+        # DeepFense's EAT, whose layers are transformers' of another kind.
+        (
+            {
+                name.replace("frontend.model.", "frontend.model.model.blocks."): tensor
+                for name, tensor in file_of("deepfense_mlp").items()
+            },
+            r"not of the wav2vec 2.0 family.*but frontend\.model\.mod",
+        ),
+    ],
+    ids=["front end", "filters", "margin", "one class", "family"],
+)
+def test_other_files_are_refused_in_their_own_names(state, said, tmp_path):
+    with pytest.raises(AsdfError, match=said):
+        import_detector(write(state, tmp_path / "file.pth"), SMALL_ENCODER)
 
 
 @pytest.mark.parametrize("setting", ["front_end.normalize_waveforms", "spectrum.energy", "class"])
@@ -527,16 +559,6 @@ def test_what_was_trained_alone_is_read_with_the_weights_that_it_was_trained_on(
     assert file.to_sections().front_end.weights is None
     whole = import_detector(write(state, tmp_path / "whole.pth"), SMALL_ENCODER).network
     torch.testing.assert_close(network.state_dict(), whole.state_dict(), rtol=0, atol=0)
-
-
-def test_another_output_layer_is_described_in_the_files_own_names(tmp_path):
-    """WeDefense also trains margins, which have a matrix and no norm."""
-    state = file_of("wedefense_mhfa")
-    others = {name: tensor for name, tensor in state.items() if "projection" not in name}
-    others["projection.weight"] = torch.zeros(2, 7)
-    with pytest.raises(AsdfError) as raised:
-        import_detector(write(others, tmp_path / "file.pth"), SMALL_ENCODER)
-    assert "is not a known detector: it holds weights_k (3), weights_v (3), " in str(raised.value)
 
 
 CONFIGURATION = """
@@ -606,26 +628,6 @@ def test_what_deepfense_would_score_otherwise_is_refused(old, new, said, tmp_pat
     config.write_text(config.read_text().replace(old, new))
     with pytest.raises(AsdfError, match=said):
         import_detector(path, CASES["deepfense_mlp"].settings)
-
-
-def test_a_front_end_of_another_family_is_named(tmp_path):
-    """DeepFense's EAT, whose layers are transformers' of another kind."""
-    state = {}
-    for name, tensor in file_of("deepfense_mlp").items():
-        state[name.replace("frontend.model.", "frontend.model.model.blocks.")] = tensor
-    with pytest.raises(AsdfError, match=r"not of the wav2vec 2.0 family.*but frontend\.model\.mod"):
-        import_detector(write(state, tmp_path / "file.pth"))
-
-
-def test_another_loss_of_deepfense_is_described_in_the_files_own_names(tmp_path):
-    """A one-class softmax has a vector instead of the linear layer."""
-    state = file_of("deepfense_aasist")
-    others = {name: tensor for name, tensor in state.items() if "losses" not in name}
-    others["losses.0.mapper.weight"] = torch.zeros(160, 1)
-    with pytest.raises(AsdfError) as raised:
-        import_detector(write(others, tmp_path / "file.pth"), SMALL_ENCODER)
-    # Each toolkit once, though it may have several layouts.
-    assert str(raised.value).count("DeepFense, ") == 1
 
 
 def test_a_file_with_the_head_of_a_classifier_leads_to_its_folder(tmp_path):
