@@ -93,7 +93,8 @@ _READABLE = (
     f"Readable are {OURS}, {ORIGINAL}, published networks of SSL_Anti-spoofing, SLS, Nes2Net-X, "
     f"Conformer, TCM and XLSR-Mamba with their front end ({PUBLISHED_FRONT_END}*), lab260's "
     f"Spectra ({SPECTRA_FRONT_END}*), those of AntiDeepfake ({ANTIDEEPFAKE_FRONT_END}* and "
-    f"proj_fc), folders of transformers' audio classifiers, those of {', '.join(_WHOSE)}, and raw-waveform AASIST, AASIST-L and RawNet2"
+    f"proj_fc), folders of transformers' audio classifiers, those of {', '.join(_WHOSE)}, "
+    "and raw-waveform AASIST, AASIST-L and RawNet2"
 )
 # Layers saved by pretraining: convolutions, encoder, and parts for its own task, in fairseq,
 # Hugging Face and torchaudio. Any other layer may be a head that gives scores.
