@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 from asdf.data.datasets import TrainingClips
+from asdf.data.loaders import BatchLoader
+from asdf.distributed.world import World
 from asdf.settings.sections import RawBoost, SpeechActivity
 from asdf.trials.trial_list import TrialList
 from tests.recordings import noise_waveforms, write_recordings
@@ -20,3 +23,11 @@ def utterances(tmp_path) -> TrialList:
 
 def clips(utterances, seed=0, rawboost=None) -> TrainingClips:
     return TrainingClips(utterances, LENGTHS, 4000, rawboost or RawBoost(), OFF, seed)
+
+
+def assert_workers_change_no_sample(data: TrainingClips, keys, workers: int = 1) -> None:
+    alone = list(BatchLoader(data, 0, World()).batches(keys))
+    read = list(BatchLoader(data, workers, World()).batches(keys))
+    assert len(read) == len(keys)
+    for ours, theirs in zip(alone, read, strict=True):
+        assert torch.equal(ours, theirs)

@@ -18,7 +18,6 @@ from asdf.audio import crop_start, read_audio
 from asdf.audio.augmentation import Chain, open_chain, source_samples
 from asdf.audio.augmentation.filtering import Speed, at_speed
 from asdf.data.datasets import TrainingClips
-from asdf.data.loaders import BatchLoader
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
@@ -29,6 +28,7 @@ from tests.augmentations import augmentation
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
 from tests.unit.audio.test_rawboost import augmented
+from tests.unit.data.conftest import assert_workers_change_no_sample
 
 LENGTHS = np.array([9000, 1500, 4000])
 SIZE = 4000
@@ -134,9 +134,7 @@ def test_a_clip_follows_from_seed_epoch_and_utterance_alone(utterances, chain):
 def test_workers_change_no_sample(utterances, chain, monkeypatch):
     monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
     keys = [[(epoch, index) for index in range(3)] for epoch in range(1, 4)]
-    alone = list(BatchLoader(clips(utterances, chain), 0, World()).batches(keys))
-    read = list(BatchLoader(clips(utterances, chain), 2, World()).batches(keys))
-    assert len(read) == 3 and all(torch.equal(a, b) for a, b in zip(read, alone, strict=True))
+    assert_workers_change_no_sample(clips(utterances, chain), keys, workers=2)
 
 
 def test_a_broken_recording_of_noise_comes_out_as_the_item(utterances, tmp_path):

@@ -18,7 +18,7 @@ from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost
 from asdf.trials.trial_list import TrialList
 from tests.augmentations import augmentation
-from tests.unit.data.conftest import BOOST, LENGTHS, OFF
+from tests.unit.data.conftest import BOOST, LENGTHS, OFF, assert_workers_change_no_sample
 
 MIXUP = Mixup(seed=3, probability=0.6, alpha=1.0, utterances=3)
 KEYS = [[(epoch, (epoch + index) % 3) for index in range(3)] for epoch in range(1, 7)]
@@ -92,10 +92,7 @@ def test_a_clip_is_the_sum_of_two_clips_of_its_epoch(
 
 def test_workers_change_no_sample(utterances: TrialList) -> None:
     clips = clips_of(utterances, MIXUP, BOOST)
-    alone = list(BatchLoader(clips, 0, World()).batches(KEYS))
-    read = list(BatchLoader(clips, 1, World()).batches(KEYS))
-    for ours, theirs in zip(alone, read, strict=True):
-        assert torch.equal(ours, theirs)
+    assert_workers_change_no_sample(clips, KEYS)
 
 
 def test_on_the_device_clips_are_mixed_after_rawboost(utterances: TrialList) -> None:

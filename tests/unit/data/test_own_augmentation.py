@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from asdf.audio.augmentation import open_chain
 from asdf.data.datasets import TrainingClips
@@ -19,7 +18,7 @@ from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost
 from asdf.trials.trial_list import TrialList
 from tests.augmentations import augmentation
-from tests.unit.data.conftest import LENGTHS, OFF
+from tests.unit.data.conftest import LENGTHS, OFF, assert_workers_change_no_sample
 
 # With a module of its own behind it, and a class of that module among its attributes.
 TILTS = """
@@ -76,11 +75,7 @@ def start_method(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_workers_import_what_lies_next_to_the_recipe(
     clips: TrainingClips, start_method: str
 ) -> None:
-    alone = list(BatchLoader(clips, 0, World()).batches(KEYS))
-    read = list(BatchLoader(clips, 1, World()).batches(KEYS))
-    assert len(read) == 4
-    for ours, theirs in zip(alone, read, strict=True):
-        assert torch.equal(ours, theirs)
+    assert_workers_change_no_sample(clips, KEYS)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_array_equal
 
 from asdf.audio import crop_start, read_audio
@@ -14,14 +13,13 @@ from asdf.audio.augmentation import Chain
 from asdf.audio.augmentation.filtering import Speed, at_speed
 from asdf.audio.vocoding import Vocoder, Vocoders, open_vocoders
 from asdf.data.datasets import TrainingClips
-from asdf.data.loaders import BatchLoader
 from asdf.data.sampler_orders import Copies, add_vocoded_copies, append_copies
-from asdf.distributed.world import World
 from asdf.runs.seeds import generator
 from asdf.settings.sections import VOCODERS, RawBoost, Sections, SpeechActivity, Vocoding
 from tests.augmentations import augmentation
 from tests.recordings import noise_waveforms, write_recordings
 from tests.unit.audio.test_rawboost import augmented
+from tests.unit.data.conftest import assert_workers_change_no_sample
 
 LENGTHS = np.array([9000, 1500, 4000])
 SIZE = 4000
@@ -124,9 +122,7 @@ def test_a_copy_follows_from_seed_epoch_and_row_alone(utterances):
 def test_workers_change_no_sample(utterances, monkeypatch):
     monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
     keys = [[(epoch, row) for row in range(7)] for epoch in (1, 2)]
-    alone = list(BatchLoader(clips(utterances), 0, World()).batches(keys))
-    read = list(BatchLoader(clips(utterances), 2, World()).batches(keys))
-    assert all(torch.equal(a, b) for a, b in zip(read, alone, strict=True))
+    assert_workers_change_no_sample(clips(utterances), keys, workers=2)
 
 
 def test_all_of_the_settings_vocoders_make_clips(utterances):

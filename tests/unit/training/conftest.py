@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from asdf.data.batches import Batch
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
+from asdf.data.training_plan import Window
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.runs.evaluations import ValidationResult, read_evaluations
@@ -15,6 +17,7 @@ from asdf.training.callbacks import Callback
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
+from asdf.training.training_progress import Progress
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
 from tests.unit.conftest import network_settings
@@ -94,6 +97,25 @@ def run_training(
         trainer.resume(checkpoint, read_evaluations(Layout(folder)))
     trainer.run()
     return trainer
+
+
+# With these, the weights change by the gradient.
+BY_GRADIENT = {
+    "optimizer": "sgd",
+    "schedule": "constant",
+    "initial_learning_rate": 1.0,
+    "weight_decay": 0.0,
+    "class_weights": (0.1, 0.9),
+}
+
+
+def step_and_gradient(step: Step, window: Window, waveforms, progress=None):
+    """Take a step with `BY_GRADIENT`; return the gradient and the result of the step."""
+    before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
+    clips = (Batch(waveforms[torch.from_numpy(share.utterances)]) for share in window.shares)
+    taken = step.take(window, clips, progress or Progress(), [])
+    after = step.network.state_dict()
+    return {name: before[name] - after[name] for name in before}, taken
 
 
 def clip_loader(utterances, lengths, settings) -> BatchLoader:

@@ -18,6 +18,7 @@ from asdf.training.losses.loss_building import find_loss_class
 from asdf.training.objective import StepWeights
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress
+from tests.unit.training.conftest import BY_GRADIENT
 from tests.unit.training.test_step import LABELS, SIZE, UTTERANCES, WAVEFORMS, Net
 
 EPOCH = 3
@@ -28,15 +29,7 @@ def settings_of(**network) -> Sections:
     settings = Sections()
     settings.recipe.seed = 5
     settings.augmentation.mixup_probability = 0.7
-    chosen = {
-        "optimizer": "sgd",
-        "schedule": "constant",
-        "initial_learning_rate": 1.0,
-        "weight_decay": 0.0,
-        "class_weights": CLASS_WEIGHTS,
-        **network,
-    }
-    for name, value in chosen.items():
+    for name, value in {**BY_GRADIENT, **network}.items():
         setattr(settings.network, name, value)
     return settings
 

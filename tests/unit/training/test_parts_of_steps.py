@@ -7,14 +7,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from asdf.data.batches import Batch
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.training.step import Step
 from asdf.training.steps import TrainingStep
-from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import UNLABELLED, TrialList
 from tests.unit.conftest import network_settings
+from tests.unit.training.conftest import BY_GRADIENT, step_and_gradient
 from tests.unit.training.test_step import LABELS, SIZE, WAVEFORMS, Net
 
 WEIGHTS = torch.tensor([0.1, 0.9])
@@ -68,22 +67,14 @@ class Clips(Whole):
 def take(kind: type[TrainingStep], labels: np.ndarray):
     """Return the gradient of a step, by SGD at a rate of 1, and its loss."""
     torch.manual_seed(0)
+    named = f"{__name__}.{kind.__name__}"
     settings = network_settings(
-        training_step=f"{__name__}.{kind.__name__}",
-        optimizer="sgd",
-        schedule="constant",
-        initial_learning_rate=1.0,
-        weight_decay=0.0,
-        class_weights=(0.1, 0.9),
-        train_clip_size=WAVEFORMS.shape[1],
+        **BY_GRADIENT, training_step=named, train_clip_size=WAVEFORMS.shape[1]
     )
     utterances = TrialList([f"{i}.wav" for i in range(SIZE)], labels, name="some")
     step = Step(Net(), utterances, settings, World())
-    before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
-    clips = (Batch(WAVEFORMS[torch.from_numpy(share.utterances)]) for share in WINDOW.shares)
-    taken = step.take(WINDOW, clips, Progress(), [])
-    after = step.network.state_dict()
-    return {name: before[name] - after[name] for name in before}, taken.loss
+    gradient, taken = step_and_gradient(step, WINDOW, WAVEFORMS)
+    return gradient, taken.loss
 
 
 def expected(rows: np.ndarray):

@@ -20,6 +20,7 @@ from asdf.training.step import Step
 from asdf.training.training_progress import Progress, seed_step
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import network_settings
+from tests.unit.training.conftest import BY_GRADIENT, step_and_gradient
 
 SIZE = 11
 WAVEFORMS = torch.randn(SIZE, 6, generator=torch.Generator().manual_seed(1))
@@ -43,15 +44,7 @@ class Net(nn.Module):
 
 def make(dropout: float = 0.0, **network) -> Step:
     torch.manual_seed(0)
-    chosen = {
-        "optimizer": "sgd",
-        "schedule": "constant",
-        "initial_learning_rate": 1.0,
-        "weight_decay": 0.0,
-        "class_weights": (0.1, 0.9),
-        **network,
-    }
-    settings = network_settings(**chosen)
+    settings = network_settings(**{**BY_GRADIENT, **network})
     return Step(Net(dropout), UTTERANCES, settings, World())
 
 
@@ -59,11 +52,7 @@ def take(
     step: Step, plan: TrainingPlan, progress: Progress | None = None, waveforms=WAVEFORMS
 ) -> dict:
     """Take the first step of epoch 1 with SGD of rate 1: the weights change by the gradient."""
-    before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
-    window = next(plan.windows(1))
-    clips = (Batch(waveforms[torch.from_numpy(share.utterances)]) for share in window.shares)
-    step.take(window, clips, progress or Progress(), [])
-    return {name: before[name] - weight for name, weight in step.network.state_dict().items()}
+    return step_and_gradient(step, next(plan.windows(1)), waveforms, progress)[0]
 
 
 def expected(plan: TrainingPlan) -> dict:

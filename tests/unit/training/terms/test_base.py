@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from asdf.data.batches import Batch, find_mixup
+from asdf.data.batches import find_mixup
 from asdf.data.training_plan import TrainingPlan, Window
 from asdf.distributed.world import World
 from asdf.networks.interface import Outputs
@@ -17,8 +17,8 @@ from asdf.training.losses import Targets, TermTargets
 from asdf.training.losses.loss import ClipKey, Term
 from asdf.training.objective import Objective, TargetSource
 from asdf.training.step import Step
-from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings
+from tests.unit.training.conftest import BY_GRADIENT, step_and_gradient
 from tests.unit.training.test_step import LABELS, SIZE, UTTERANCES, WAVEFORMS, Net
 
 # Of each utterance; those below 0 do not count.
@@ -44,16 +44,7 @@ class Aiming(Term):
 
 def make(detection_weight: float = 1.0, mixup: float = 0.0, **network) -> Step:
     torch.manual_seed(0)
-    chosen = {
-        "optimizer": "sgd",
-        "schedule": "constant",
-        "initial_learning_rate": 1.0,
-        "weight_decay": 0.0,
-        "class_weights": (0.1, 0.9),
-        "train_clip_size": WAVEFORMS.shape[1],
-        **network,
-    }
-    settings = network_settings(**chosen)
+    settings = network_settings(**{**BY_GRADIENT, "train_clip_size": WAVEFORMS.shape[1], **network})
     settings.augmentation.mixup_probability = mixup
     step = Step(Net(), UTTERANCES, settings, World())
     step.objective = Objective(step.objective.loss, (Aiming(),), detection_weight)
@@ -63,11 +54,8 @@ def make(detection_weight: float = 1.0, mixup: float = 0.0, **network) -> Step:
 
 def take(step: Step, window: Window) -> tuple[dict[str, Tensor], float]:
     """Return the gradient of the step, by SGD with a rate of 1, and its loss."""
-    before = {name: weight.clone() for name, weight in step.network.state_dict().items()}
-    clips = (Batch(WAVEFORMS[torch.from_numpy(share.utterances)]) for share in window.shares)
-    taken = step.take(window, clips, Progress(), [])
-    after = step.network.state_dict()
-    return {name: before[name] - after[name] for name in before}, taken.loss
+    gradient, taken = step_and_gradient(step, window, WAVEFORMS)
+    return gradient, taken.loss
 
 
 def expected(window: Window, detection_weight: float) -> tuple[dict[str, Tensor], float]:
