@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from asdf.metrics.calibration import Calibration
+from asdf.metrics.calibration import Calibration, CalibrationSet
 from asdf.metrics.llr_maps import log10_llr
 from asdf.ports import load, provided
 from asdf.settings.class_path import find_class
@@ -87,6 +87,27 @@ class Heard:
     doubted: bool = False
 
 
+@dataclass(frozen=True)
+class Learning:
+    """What columns learn from when a network is calibrated.
+
+    Attributes:
+        network: Path or name of the network, as given.
+        scores: Score file of the set.
+        folder: Folder of its recordings; None: the usual folders.
+        learnt_from: Scores, with what is known of their set.
+        is_fused: Whether the network is a fused system, which has no embedding.
+        options: Options of the command line.
+    """
+
+    network: str
+    scores: Path
+    folder: Path | None
+    learnt_from: CalibrationSet
+    is_fused: bool
+    options: Any
+
+
 class ScoreColumn:
     """Something known of a scored recording besides its score: parts, likelihood ratio ...
 
@@ -124,6 +145,15 @@ class ScoreColumn:
             AsdfError: what it was learnt from is damaged.
         """
         return cls() if cls.key in request.extras else None
+
+    @classmethod
+    def learn(cls, calibration: Calibration, learning: Learning) -> Calibration:
+        """Return a calibration with what the column needs to know of the set.
+
+        Raises:
+            AsdfError: an option requests it, and it cannot be learnt.
+        """
+        return calibration
 
     def with_options(self, options: Any) -> ScoreColumn:
         """Return the column with the options of a command line."""

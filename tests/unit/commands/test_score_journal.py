@@ -61,7 +61,13 @@ def test_the_same_work_goes_on(output):
 
 
 @pytest.mark.parametrize(
-    "torn", [b'{"score": 1.0, "err', b"\0" * 40, b'{"score": 1}\n', b"[1]\n", b"\n"]
+    "torn",
+    [
+        b'{"score": 1.0, "err',
+        # Whole but for the end of its line, to which the next entry would be added.
+        b'{"score": 1.0, "error": "", "index": 3}',
+        *(b"\0" * 40, b'{"score": 1}\n', b"[1]\n", b"\n"),
+    ],
 )
 def test_a_torn_line_and_what_follows_is_ignored(output, torn):
     journal = begin(output)

@@ -23,7 +23,9 @@ from tests.unit.conftest import small_settings, sound, write_small_network
 
 SPEAKER = Speaker("ann", (Segment(0.0, 1.5), Segment(3.0, 4.25)), 0.5, 4.5)
 # A map with a range so narrow that every score is beyond it.
-CALIBRATION = Calibration(2.0, 1.0, 0.0, lowest_llr=-1e-3, highest_llr=1e-3, bona_fide=9, spoof=9)
+BOUNDS = {"lowest_llr": -1e-3, "highest_llr": 1e-3, "bona_fide": 9, "spoof": 9}
+MAPS = {"replicates": [[2.0, 1.0], [2.1, 1.1]]}
+CALIBRATION = Calibration(2.0, 1.0, 0.0, **BOUNDS, others=MAPS)
 
 
 # An editable installation would find the folder that is not here.
@@ -46,6 +48,7 @@ def values_come_back(result: Scored, detector: asdf.Detector) -> set[str]:
         assert type(again) is type(value)
         for name, attribute in vars(value).items():
             np.testing.assert_equal(getattr(again, name), attribute, err_msg=column.key)
+            assert type(getattr(again, name)) is type(attribute), (column.key, name)
         assert column.placed(again) == column.placed(value)
         assert column.row(again) == column.row(value) or not column.cells
         assert column.words(again) == column.words(value)

@@ -41,7 +41,6 @@ from asdf.extras.forensic.calibrating.learning import (
     describe_learnt,
     find_searched,
     learn_calibration,
-    learn_unlike,
     learn_windows,
     show_doubt,
 )
@@ -50,6 +49,7 @@ from asdf.hub import parse_name
 from asdf.metrics.detection import ASVSPOOF5, with_costs
 from asdf.metrics.llr_maps import AUTO, METHODS
 from asdf.runs.streams import input_name
+from asdf.scoring.columns import Learning, find_columns
 from asdf.scoring.network_check import check_networks_of
 from asdf.shipped import is_shipped
 
@@ -167,12 +167,9 @@ def main(arguments: list[str]) -> int:
     out = args.output or Path(network)
     calibration = learnt.calibration
     show(describe_learnt(path, learnt_from, learnt))
-    if read.is_fused:
-        show("recordings unlike this set cannot be detected: a fused system has no embedding")
-    else:
-        calibration = learn_unlike(
-            network, calibration, path, args.folder, learnt_from, args.unlike_rate
-        )
+    learning = Learning(network, path, args.folder, learnt_from, read.is_fused, args)
+    for column in find_columns().values():
+        calibration = column.learn(calibration, learning)
     if searched is not None:
         calibration = learn_windows(network, calibration, searched, windows_rate)
     # Once, at the end: a stop before leaves the network as it was.

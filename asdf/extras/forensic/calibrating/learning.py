@@ -1,9 +1,8 @@
 """Learning of calibrations for `calibrate`, and their description.
 
 Invariant: methods are compared by the Cllr on held-out trials, with all trials of a speaker held
-out together if speakers are known. A network without embeddings, or a set whose recordings are not
-available, is still calibrated; a message states why recordings unlike the set cannot be detected.
-Windows are searched as by `score`, with the calibrated network itself.
+out together if speakers are known. Windows are searched as by `score`, with the calibrated network
+itself.
 """
 
 from __future__ import annotations
@@ -15,19 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from asdf.commands.outputs import AMBER, in_colour, show
 from asdf.errors import AsdfError
-from asdf.extras.forensic.unlike import MAX_NUMBERS, Home, check_enough, learn_home
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate
 from asdf.metrics.detection import DetectionCost, cllr, eer, min_cllr
 from asdf.metrics.llr_maps import AUTO, LN10, METHODS, log10_llr
 from asdf.runs.log import track
-from asdf.runs.seeds import generator
 from asdf.runs.streams import input_name
-from asdf.scoring.network_check import locate_recordings, open_as_scored
 from asdf.scoring.parts import WindowThreshold
 from asdf.tasks.fusion.gain import calibrated_cllr, make_folds
 from asdf.text import as_typed
@@ -38,10 +32,6 @@ from asdf.trials.scored_files import how_scored
 _WORTH_IT = 0.005
 # Below this number, a single trial moves the rates of a class by several points.
 _FEW_TRIALS = 30
-# Maximum number of recordings of a class: more take longer, and hardly improve a rate of 5 %.
-_MOST = 300
-# Maximum number of folds of speakers, or trials.
-_FOLDS = 20
 
 
 @dataclass(frozen=True)
@@ -200,109 +190,6 @@ def _describe_doubts(learnt_from: CalibrationSet, calibration: Calibration) -> l
             "rates and LLRs are optimistic. Calibrate on a set that chose nothing."
         )
     return doubts
-
-
-def learn_unlike(
-    network: str,
-    calibration: Calibration,
-    path: Path,
-    folder: Path | None,
-    learnt_from: CalibrationSet,
-    rate: float | None,
-) -> Calibration:
-    """Return a calibration that detects recordings unlike its set; unchanged if impossible.
-
-    Args:
-        network: Path or name of the network, as given.
-        path: Score file with the recordings.
-        folder: Folder of the recordings; None: the usual folders.
-        rate: Requested rate; 0: nothing is learnt; None: 5 % if possible.
-
-    Raises:
-        AsdfError: it cannot be learnt although a rate was requested.
-    """
-    if rate == 0:
-        return calibration
-    levels: list[tuple[float | None, float | None]] = []
-    wanted = 0.05 if rate is None else rate
-    try:
-        home = _learn_home(network, path, folder, learnt_from, wanted, levels)
-    except AsdfError as error:
-        if rate is not None:
-            raise
-        show(f"recordings unlike this set cannot be detected: {error}")
-        return calibration
-    show(home.describe())
-    columns = zip(("level_dbfs", "offset"), np.array(levels, np.float64).T, strict=True)
-    ranges = {name: [float(row.min()), float(row.max())] for name, row in columns}
-    others = {**calibration.others, "home": home.content(), "levels": ranges}
-    return replace(calibration, others=others)
-
-
-def _learn_home(
-    network: str,
-    path: Path,
-    folder: Path | None,
-    learnt_from: CalibrationSet,
-    rate: float,
-    levels: list[tuple[float | None, float | None]],
-) -> Home:
-    """Learn the home of a network from the recordings of a score file.
-
-    Args:
-        levels: List to which the level and offset of each recording are added.
-
-    Raises:
-        AsdfError: recordings are missing or too few, or the network gives no embeddings for them.
-    """
-    scores = learnt_from.scores
-    drawn: list[int] = []
-    for label in (1, 0):
-        trials = np.flatnonzero(scores.labels == label)
-        # A fixed stream per class: the same set gives the same file, and classes share no draws.
-        order = generator(0, f"home {label}").permutation(len(trials))
-        drawn += trials[order[:_MOST]].tolist()
-    drawn.sort()
-    # Checked before any recording is scored.
-    check_enough(int((scores.labels[drawn] == 1).sum()), rate)
-    recordings = locate_recordings([scores.ids[index] for index in drawn], path, folder)
-    if recordings is None:
-        raise AsdfError(
-            f"recordings of {input_name(path)} were not found. Give their folder with --folder."
-        )
-    detector = open_as_scored(network, path)
-    if isinstance(detector, str):
-        raise AsdfError(detector)
-    # The trial embedding of each recording that can be scored, by its trial.
-    embeddings = {}
-    results = detector.score_many(recordings, embedding=True)
-    for result in track(results, len(recordings), "learning the set", unit="recordings"):
-        if result.embedding is not None:
-            embeddings[drawn[result.index]] = result.embedding
-            levels.append((result.level_dbfs, result.offset))
-    known = sorted(embeddings)
-    if len(known) < len(recordings):
-        show(f"{len(recordings) - len(known)} recordings of the set could not be scored")
-    sizes = {row.size for row in embeddings.values()}
-    if len(sizes) != 1 or max(sizes) > MAX_NUMBERS:
-        raise AsdfError(
-            "this network's embeddings have different lengths or more than "
-            f"{MAX_NUMBERS:,} values, so they cannot be compared. --unlike-rate 0 turns the "
-            "comparison off."
-        )
-    rows = np.stack([embeddings[index].reshape(-1) for index in known])
-    ids = [scores.ids[index] for index in known]
-    labels: np.ndarray = scores.labels[known]
-    speakers = learnt_from.speakers
-    named = None if speakers is None else [speakers[index] for index in known]
-    folds_of = learnt_from.folds_of
-    try:
-        folds = make_folds(ids, labels, named, _FOLDS)
-    except AsdfError:
-        # For example because a class has only one speaker.
-        folds_of = "trials"
-        folds = make_folds(ids, labels, None, _FOLDS)
-    return learn_home(rows, labels, folds, rate, folds_of)
 
 
 def show_doubt(calibration: Calibration) -> None:
