@@ -334,8 +334,9 @@ class _Edges:
     """Scores of pairs of nodes: a projection, tanh, and a weight per kind, over temperature."""
 
     def __init__(
-        self, projection: nn.Linear, columns: Sequence[Tensor], temperature: float
+        self, projection: nn.Module, columns: Sequence[Tensor], temperature: float
     ) -> None:
+        assert isinstance(projection, nn.Linear)  # `pack_graph` packs no others
         # tanh(x) = 2 * sigmoid(2 * x) - 1.
         self._weight_DC = 2 * projection.weight.detach()
         self._bias_D = 2 * projection.bias.detach()
@@ -352,7 +353,8 @@ class _Edges:
 class _JoinedMap:
     """The sum of two linear maps, followed by a norm."""
 
-    def __init__(self, first: nn.Linear, second: nn.Linear, norm: nn.Module | None = None) -> None:
+    def __init__(self, first: nn.Module, second: nn.Module, norm: nn.Module | None = None) -> None:
+        assert isinstance(first, nn.Linear) and isinstance(second, nn.Linear)
         weight_DC = torch.cat([first.weight, second.weight], dim=1).detach()
         bias_D = (first.bias + second.bias).detach()
         if norm is not None:
@@ -367,7 +369,8 @@ class _JoinedMap:
         return F.linear(joined_BJC, self._weight_DC, self._bias_D)
 
 
-def _copies_of(layer: nn.Linear) -> tuple[Tensor, Tensor]:
+def _copies_of(layer: nn.Module) -> tuple[Tensor, Tensor]:
+    assert isinstance(layer, nn.Linear)
     # A copy, since the network's may change.
     return layer.weight.detach().clone(), layer.bias.detach().clone()
 
