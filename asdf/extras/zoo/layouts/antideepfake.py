@@ -12,7 +12,6 @@ pretraining).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +19,9 @@ from torch import Tensor, nn
 from asdf.checkpoint.attached_parts import describe_loss
 from asdf.checkpoint.base_weights import ANTIDEEPFAKE_FRONT_END
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.published import Layout, front_end_of, name_layers
+from asdf.extras.zoo.layouts.published import Layout, fill_pretraining, front_end_of, name_layers
 from asdf.networks.attached import PREFIX
 from asdf.networks.back_ends.linear import LinearBackEnd
-from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.ssl_detector import SSLDetector
 
 KIND = "SSL_Linear"
@@ -36,49 +34,6 @@ _WEIGHT = "proj_fc.weight"
 _OUR_WEIGHT = f"back_end.{_WEIGHT}"
 _OUR_BIAS = "back_end.proj_fc.bias"
 _VECTOR = f"{PREFIX}weight_1E"
-
-
-@dataclass(frozen=True)
-class _Pretraining:
-    """Sizes of pretraining layers in fairseq's network that scores do not depend on.
-
-    Attributes:
-        width: Width of the space in which targets are compared (`final_dim`).
-        targets: Number of HuBERT's targets, the classes in its dictionary; None for wav2vec 2.0.
-    """
-
-    width: int
-    targets: int | None = None
-
-    def shapes(self, architecture: Architecture) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the layers by fairseq's names."""
-        shapes: dict[str, tuple[int, ...]] = {
-            "mask_emb": (architecture.dimension,),
-            "final_proj.weight": (self.width, architecture.dimension),
-            "final_proj.bias": (self.width,),
-        }
-        if self.targets is not None:
-            return shapes | {"label_embs_concat": (self.targets, self.width)}
-        channels = architecture.conv_layers[-1][0]
-        # Two groups of 320 entries, as in all of these networks.
-        return shapes | {
-            "quantizer.vars": (1, 640, self.width // 2),
-            "quantizer.weight_proj.weight": (640, channels),
-            "quantizer.weight_proj.bias": (640,),
-            "project_q.weight": (self.width, self.width),
-            "project_q.bias": (self.width,),
-        }
-
-
-# HuBERT's dictionary has 500 clusters and four special symbols.
-_PRETRAINING = {
-    "wav2vec2_base": _Pretraining(256),
-    "wav2vec2_xlsr_300m": _Pretraining(768),
-    "wav2vec2_xlsr_1b": _Pretraining(1024),
-    "wav2vec2_xlsr_2b": _Pretraining(1024),
-    "hubert_large": _Pretraining(768, 504),
-    "hubert_xlarge": _Pretraining(1024, 504),
-}
 
 
 def is_one_class(state: Mapping[str, Tensor]) -> bool:
@@ -138,11 +93,4 @@ def antideepfake_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]
         layers[_OUR_WEIGHT] = layers.pop(_VECTOR).T.contiguous()
         del layers[_OUR_BIAS]
     named = name_layers(layers, front_end.architecture, _LAYOUT)
-    zeros = {}
-    for known, pretraining in _PRETRAINING.items():
-        if KNOWN[known] == front_end.architecture:
-            for name, shape in pretraining.shapes(front_end.architecture).items():
-                zeros[ANTIDEEPFAKE_FRONT_END + name] = torch.zeros(shape)
-    filled = [name for name in zeros if name not in named]
-    # The network's own layers take precedence: one that masks frames has a mask_emb.
-    return zeros | named, filled
+    return fill_pretraining(named, front_end.architecture, ANTIDEEPFAKE_FRONT_END)

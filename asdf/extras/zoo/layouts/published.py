@@ -53,17 +53,68 @@ _MASK = "front_end.masking.embedding"
 # input instead. Only some versions of the code have that norm in the first block.
 UNUSED_NORM = "encoder.0.0.bn1."
 
-# The layers of pretraining in published files of XLS-R, for loaders that require all layers.
+
+@dataclass(frozen=True)
+class _Pretraining:
+    """Sizes of pretraining layers in fairseq's network that scores do not depend on.
+
+    Attributes:
+        width: Width of the space in which targets are compared (`final_dim`).
+        targets: Number of HuBERT's targets, the classes in its dictionary; None for wav2vec 2.0.
+    """
+
+    width: int
+    targets: int | None = None
+
+    def shapes(self, architecture: Architecture) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the layers by fairseq's names."""
+        shapes: dict[str, tuple[int, ...]] = {
+            "mask_emb": (architecture.dimension,),
+            "final_proj.weight": (self.width, architecture.dimension),
+            "final_proj.bias": (self.width,),
+        }
+        if self.targets is not None:
+            return shapes | {"label_embs_concat": (self.targets, self.width)}
+        channels = architecture.conv_layers[-1][0]
+        # Two groups of 320 entries, as in all of these networks.
+        return shapes | {
+            "quantizer.vars": (1, 640, self.width // 2),
+            "quantizer.weight_proj.weight": (640, channels),
+            "quantizer.weight_proj.bias": (640,),
+            "project_q.weight": (self.width, self.width),
+            "project_q.bias": (self.width,),
+        }
+
+
+# HuBERT's dictionary has 500 clusters and four special symbols.
 _PRETRAINING = {
-    "mask_emb": (1024,),
-    "quantizer.vars": (1, 640, 384),
-    "quantizer.weight_proj.weight": (640, 512),
-    "quantizer.weight_proj.bias": (640,),
-    "project_q.weight": (768, 768),
-    "project_q.bias": (768,),
-    "final_proj.weight": (768, 1024),
-    "final_proj.bias": (768,),
+    "wav2vec2_base": _Pretraining(256),
+    "wav2vec2_xlsr_300m": _Pretraining(768),
+    "wav2vec2_xlsr_1b": _Pretraining(1024),
+    "wav2vec2_xlsr_2b": _Pretraining(1024),
+    "hubert_large": _Pretraining(768, 504),
+    "hubert_xlarge": _Pretraining(1024, 504),
 }
+
+
+def fill_pretraining(
+    named: Mapping[str, Tensor], architecture: Architecture, prefix: str
+) -> tuple[dict[str, Tensor], list[str]]:
+    """Add zeros for layers of pretraining, which programs that load strictly require.
+
+    Args:
+        prefix: Prefix of the names of the front end's layers.
+
+    Returns:
+        All layers, and the names of the added ones.
+    """
+    zeros = {}
+    for known, pretraining in _PRETRAINING.items():
+        if KNOWN[known] == architecture:
+            for name, shape in pretraining.shapes(architecture).items():
+                zeros[prefix + name] = torch.zeros(shape)
+    # The network's own layers take precedence: one that masks frames has a mask_emb.
+    return {**zeros, **named}, [name for name in zeros if name not in named]
 
 
 FrontEndNames = Callable[[Mapping[str, Tensor], Architecture], dict[str, Tensor]]
@@ -171,18 +222,9 @@ def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
     if isinstance(network.back_end, TCMBackEnd):
         dimension = network.back_end.conformer.fc5.in_features
         named[POSITIONS] = sinusoids(POSITIONS_HELD, dimension).unsqueeze(0)
-    of_fairseq = layout.front_end == PUBLISHED_FRONT_END
-    if not of_fairseq or front_end.architecture != KNOWN["wav2vec2_xlsr_300m"]:
+    if layout.front_end != PUBLISHED_FRONT_END:
         return named, []
-    state = {}
-    filled = []
-    for name, shape in _PRETRAINING.items():
-        published = PUBLISHED_FRONT_END + name
-        state[published] = torch.zeros(shape)
-        if published not in named:
-            filled.append(published)
-    # The network's own layers take precedence: one that masks frames has a mask_emb.
-    return state | named, filled
+    return fill_pretraining(named, front_end.architecture, PUBLISHED_FRONT_END)
 
 
 def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:

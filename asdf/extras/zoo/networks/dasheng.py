@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 import torchaudio.functional
 from torch import Tensor, nn
 
@@ -34,7 +33,7 @@ from asdf.checkpoint.network_reading import CONFIG
 from asdf.checkpoint.weights_file import read_json, read_weights_file
 from asdf.errors import AsdfError
 from asdf.extras.zoo.networks.decibel_cepstra import limited_decibels
-from asdf.extras.zoo.networks.eat import JoinedAttention
+from asdf.extras.zoo.networks.eat import PatchLayer
 from asdf.extras.zoo.networks.patches import PatchFrontEnd, PatchSizes, PatchWeights
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange import hugging_face
@@ -91,7 +90,9 @@ class DashengEncoder(nn.Module):
         self.time_pos_embed = nn.Parameter(0.02 * torch.randn(positions))
         self.freq_pos_embed = nn.Parameter(0.02 * torch.randn(1, sizes.dimension, 1, 1))
         self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(DashengLayer(sizes, dropout) for _ in range(sizes.layers))
+        self.blocks = nn.ModuleList(
+            PatchLayer(sizes, dropout, pre_norm=True) for _ in range(sizes.layers)
+        )
         self.norm = nn.LayerNorm(sizes.dimension, eps=1e-6)
         # Not persistent, since they depend only on the sizes.
         device = self.norm.weight.device
@@ -156,27 +157,6 @@ class BandNorm(nn.Module):
         """Return (batch, frames, bands)."""
         normed_BLN = (x_BLN - self.running_mean) * (self.running_var + 1e-5).rsqrt()
         return normed_BLN * self.weight + self.bias
-
-
-class DashengLayer(nn.Module):
-    """A pre-norm layer."""
-
-    def __init__(self, sizes: DashengSizes, dropout: float) -> None:
-        super().__init__()
-        self.norm1 = nn.LayerNorm(sizes.dimension, eps=1e-6)
-        self.attn = JoinedAttention(sizes.dimension, sizes.heads, dropout)
-        self.norm2 = nn.LayerNorm(sizes.dimension, eps=1e-6)
-        self.mlp = nn.Module()
-        self.mlp.fc1 = nn.Linear(sizes.dimension, sizes.feed_forward)
-        self.mlp.fc2 = nn.Linear(sizes.feed_forward, sizes.dimension)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x_BPC: Tensor, position_bias: Tensor | None = None) -> Tensor:
-        """Return patches of the same shape."""
-        x_BPC = x_BPC + self.dropout(self.attn(self.norm1(x_BPC), position_bias))
-        inner_BPC = F.gelu(self.mlp.get_submodule("fc1")(self.norm2(x_BPC)))
-        outer_BPC: Tensor = self.dropout(self.mlp.get_submodule("fc2")(inner_BPC))
-        return x_BPC + outer_BPC
 
 
 class DashengFrontEnd(PatchFrontEnd):

@@ -69,7 +69,9 @@ class EATEncoder(nn.Module):
         self.extra_tokens = nn.Parameter(0.02 * torch.randn(1, 1, sizes.dimension))
         self.pre_norm = nn.LayerNorm(sizes.dimension, eps=1e-6)
         self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(EATLayer(sizes, dropout) for _ in range(sizes.layers))
+        self.blocks = nn.ModuleList(
+            PatchLayer(sizes, dropout, pre_norm=False) for _ in range(sizes.layers)
+        )
         taper_W = torch.hann_window(WINDOW, periodic=False, dtype=torch.float64)
         self.filter_bank = KaldiBank(taper_W, _MEAN, _DEVIATION, scale=1.0)
 
@@ -107,11 +109,12 @@ def make_positions(sizes: EATSizes, columns: int, device: torch.device) -> Tenso
     return torch.cat(parts, dim=1).float()
 
 
-class EATLayer(nn.Module):
-    """A post-norm layer."""
+class PatchLayer(nn.Module):
+    """A layer with its norms before attention and feed-forward maps, or after their sums."""
 
-    def __init__(self, sizes: EATSizes, dropout: float) -> None:
+    def __init__(self, sizes: PatchSizes, dropout: float, pre_norm: bool) -> None:
         super().__init__()
+        self.pre_norm = pre_norm
         self.attn = JoinedAttention(sizes.dimension, sizes.heads, dropout)
         self.norm1 = nn.LayerNorm(sizes.dimension, eps=1e-6)
         self.mlp = nn.Module()
@@ -120,13 +123,19 @@ class EATLayer(nn.Module):
         self.norm2 = nn.LayerNorm(sizes.dimension, eps=1e-6)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x_BPC: Tensor) -> Tensor:
+    def forward(self, x_BPC: Tensor, position_bias: Tensor | None = None) -> Tensor:
         """Return patches of the same shape."""
-        x_BPC = self.norm1(x_BPC + self.dropout(self.attn(x_BPC)))
-        inner_BPC = F.gelu(self.mlp.get_submodule("fc1")(x_BPC))
-        outer_BPC = self.dropout(self.mlp.get_submodule("fc2")(inner_BPC))
-        normed_BPC: Tensor = self.norm2(x_BPC + outer_BPC)
+        if self.pre_norm:
+            x_BPC = x_BPC + self.dropout(self.attn(self.norm1(x_BPC), position_bias))
+            return x_BPC + self._feed_forward(self.norm2(x_BPC))
+        x_BPC = self.norm1(x_BPC + self.dropout(self.attn(x_BPC, position_bias)))
+        normed_BPC: Tensor = self.norm2(x_BPC + self._feed_forward(x_BPC))
         return normed_BPC
+
+    def _feed_forward(self, x_BPC: Tensor) -> Tensor:
+        inner_BPC = F.gelu(self.mlp.get_submodule("fc1")(x_BPC))
+        outer_BPC: Tensor = self.dropout(self.mlp.get_submodule("fc2")(inner_BPC))
+        return outer_BPC
 
 
 class JoinedAttention(nn.Module):
