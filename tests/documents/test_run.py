@@ -53,7 +53,8 @@ ELSEWHERE = {
     "python -m asdf import AASIST-L.pth": "tests/unit/interchange reads its layout",
     "python -m asdf score aasist-l.pt": "a corpus that is not here; the same commands run above",
     "python -m asdf calibrate aasist-l.pt": "the same",
-    "asdf-antispoofing": "tests/packaging/test_newsroom.py and tests/test_your_own.py",
+    "asdf-antispoofing": "tests/packaging/test_newsroom.py, test_student.py; tests/test_your_own.py",
+    "python paper/run.py": "tests/packaging/test_student.py",
     "python -m asdf case net.pt call.wav": "tests/extras/forensic/case",
     "sbatch": "tests/scripts runs them under Slurm",
     "scancel": "tests/scripts",
@@ -252,7 +253,9 @@ def missing_program(command: str) -> str | None:
 def test_runs_are_of_configs_that_exist(page: Path) -> None:
     """What runs above are the tests' own configs of the same names."""
     blocks = (RECIPE / "configs" / "run_configs.py").read_text(encoding="utf-8")
+    shown = page.read_text(encoding="utf-8")
     names = {*re.findall(r"^([a-z][\w-]*)(?: <.*)?$", blocks, re.MULTILINE), "CONFIG"}
+    names.update(re.findall(r"^([a-z][\w-]*) < [\w-]+$", shown, re.MULTILINE))
     for _, command in shell_commands(page):
         for run in re.findall(r"run\.py ((?:(?! & ).)+)", command):
             words = re.sub(r"--explain \S+", "", run.replace(" &", "").split(" -- ")[0])
