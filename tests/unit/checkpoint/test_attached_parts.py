@@ -1,6 +1,7 @@
 """A network file brings back the loss that gives the scores, and asks for no other."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,7 +80,10 @@ def test_every_layout_gives_the_cosines(tmp_path, loss) -> None:
     for path in ("net.pt", "net.safetensors", "hub"):
         read, _ = read_network(tmp_path / path)
         assert torch.equal(outputs(read)[1], expected[1]), path
-    averaged = file.with_weights(file.state, ["net.pt"])
+    measured = replace(file, calibration={"slope": 1.0}, evaluation={"eer": 0.1}, progress={})
+    averaged = measured.with_weights(file.state, ["net.pt"])
+    # What was learned and measured is of the other weights.
+    assert averaged == replace(file, averaged=["net.pt"])
     write_network_file(tmp_path / "average.pt", averaged)
     assert torch.equal(outputs(read_network(tmp_path / "average.pt")[0])[1], expected[1])
 

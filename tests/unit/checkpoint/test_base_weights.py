@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import asdf
-from asdf.checkpoint.base_weights import find_base
+from asdf.checkpoint.base_weights import compare_layers, find_base
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.network_reading import fill_network, read_network_file
 from asdf.errors import AsdfError
@@ -208,6 +208,26 @@ def test_a_file_asks_for_no_more_memory_than_it_and_its_base_bring(based, tmp_pa
     torch.save(content, path)
     with pytest.raises(AsdfError, match="of another shape"):
         read_network(path)
+
+
+def test_a_file_that_lacks_what_learns_is_refused_before_its_network_is_built(based, tmp_path):
+    _, path = save(based, tmp_path / "net.pt")
+    content = torch.load(path, weights_only=True)
+    name = next(name for name in content["model_state_dict"] if not name.startswith(MODEL))
+    del content["model_state_dict"][name]
+    torch.save(content, path)
+    with pytest.raises(AsdfError, match=f"1 missing from the file: {name}"):
+        read_network(path)
+
+
+def test_layers_that_differ_are_counted_and_named():
+    shapes = {"a": torch.Size([2]), "b": torch.Size([3, 4]), "c": torch.Size([])}
+    state = {"b": torch.zeros(4, 3), "c": 1.0, "d": torch.zeros(1), "e": torch.zeros(1)}
+    assert compare_layers(shapes, state, ignored=["e"], own_names={"a": "x"}) == (
+        "1 missing from the file: x; 2 of another shape: b (4x3 in the file, 3x4 in the network), "
+        "c (a float in the file, a number in the network); 1 unknown to the network: d"
+    )
+    assert compare_layers(shapes, {name: torch.zeros(shapes[name]) for name in shapes}) == ""
 
 
 def test_a_file_without_all_layers_is_not_imported_but_exported(based, tmp_path):

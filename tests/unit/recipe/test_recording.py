@@ -8,7 +8,7 @@ import pytest
 from asdf.distributed import gpus
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.recipe.starts import describe_peaks, end_recorded, note_changes
+from asdf.recipe.starts import Starts, describe_peaks, end_recorded, note_changes
 from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 
@@ -67,6 +67,8 @@ def test_the_log_names_the_process_that_took_the_most():
         ((0, 20, 0), ("", "network.loss was 'ce' ...", ""), []),
         ((0, 20, 40), ("", "network.loss was 'ce' ...", "network.loss was 'bce' ..."), [1, 2]),
         ((0, 20, None), ("", "network.loss was 'ce' ...", ""), [1]),
+        # The second start was killed before it saved a step.
+        ((0, 20, 20), ("", "network.loss was 'ce' ...", "network.loss was 'bce' ..."), [2]),
         ((0, 20), ("", "networks.py differs from the code of the steps up to 20"), []),
         ((0, 20), ("", "network.gone was 3 up to step 20, is no setting from here"), []),
     ],
@@ -92,3 +94,24 @@ def test_settings_say_which_values_earlier_steps_of_the_network_had(
     layout.environment.write_text(json.dumps(records))
     note_changes(layout)
     assert layout.settings.read_text() == f"\n{text}"
+
+
+@pytest.mark.parametrize(
+    ("began", "step", "before"),
+    [
+        ((0, 7, 14), 14, 2),
+        # Of those that began at the step, none had saved it.
+        ((0, 7, 7, 7), 7, 1),
+        ((0, 7, None, 9), 9, 2),
+        ((0, 7, 0), 7, 1),
+        ((0, 0), 0, None),
+        # An earlier version did not record where training began.
+        ((None, None, 7), 7, 2),
+        ((7,), 7, None),
+    ],
+)
+def test_the_start_that_trained_the_steps_before(tmp_path, began, step, before):
+    records = [{} if start is None else {"trained_from": start} for start in began]
+    layout = Layout(tmp_path)
+    layout.environment.write_text(json.dumps(records))
+    assert Starts(layout).before(step) == before
