@@ -24,7 +24,6 @@ names a branch. It needs the package huggingface_hub, and a token (hf auth login
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -149,6 +148,7 @@ def _write(
     address: str = "this/folder",
 ) -> None:
     """Write the network and print what was written."""
+    from asdf.checkpoint.network_reading import write_safetensors_network
     from asdf.networks.attached import describe_heads
     from asdf.networks.build import summary
     from asdf.scoring.scorer import check_usual
@@ -160,8 +160,11 @@ def _write(
         remark = load(write)(args.format, out, network, file)
     elif args.format in FOLDERS:
         remark = _write_folder(args, out, network, file, address)
+    elif args.format == "safetensors":
+        write_safetensors_network(out, file)
+        remark = ""
     else:
-        remark = _WRITERS[args.format](args, out, network, file)
+        remark = _write_graph(args, out, network, file)
     kind = file.network_class or type(network).__name__
     show(f"written to {out}: {kind}, {summary(network).total:,} parameters, as {args.format}")
     if remark:
@@ -185,10 +188,8 @@ def _push(args: ExportOptions, network: nn.Module, file: NetworkFile) -> int:
     return 0
 
 
-# Each writer returns notes on the file for the user, or ''.
-
-
 def _write_graph(args: ExportOptions, out: Path, network: nn.Module, file: NetworkFile) -> str:
+    """Write a graph; return notes on it for the user."""
     from asdf.interchange import samples_for, write_onnx, write_torchscript
 
     if file.to_sections().audio.channels == "all":
@@ -200,21 +201,6 @@ def _write_graph(args: ExportOptions, out: Path, network: nn.Module, file: Netwo
         return write_onnx(network, out, args.samples)
     return write_torchscript(network, out, samples_for(network, args.samples))
 
-
-def _write_safetensors(
-    args: ExportOptions, out: Path, network: nn.Module, file: NetworkFile
-) -> str:
-    from asdf.checkpoint.network_reading import write_safetensors_network
-
-    write_safetensors_network(out, file)
-    return ""
-
-
-_WRITERS: dict[str, Callable[[ExportOptions, Path, nn.Module, NetworkFile], str]] = {
-    "onnx": _write_graph,
-    "torchscript": _write_graph,
-    "safetensors": _write_safetensors,
-}
 
 _USE = """
 ## Use with transformers
