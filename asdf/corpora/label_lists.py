@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class SubsetFiles:
     Attributes:
         labels: Possible names of its label file.
         audio: Possible folders of its recordings.
-        parts: Folders with a part of the recordings each, if none of `audio` is there.
+        parts: Folders with a part of the recordings each, besides or instead of `audio`.
     """
 
     labels: Sequence[str]
@@ -90,10 +91,11 @@ class Lists:
         # Without a '/' at the end if the recordings lie in the home itself.
         folders = [(home_of[name] + folder).rstrip("/") for folder in files.audio]
         whole = first_there(tree, folders)
-        # Only then, because looking into an archive reads all of its names.
-        parts = [part for part in files.parts if whole is None and is_there(tree, part)]
+        # Looking into an archive reads all of its names, so beside a folder only folders count.
+        has_part = partial(is_there, tree) if whole is None else tree.exists
+        existing = [*([] if whole is None else [whole]), *filter(has_part, files.parts)]
         # Without any, recordings are reported as missing at their usual paths.
-        audio = tuple(parts) or (whole or folders[0],)
+        audio = tuple(existing or folders[:1])
         if self.has_paths:
             ids = [join_name(audio[0], utterance.lstrip("/")) for utterance in lines]
             trials = replace(trials, ids=ids)

@@ -126,13 +126,14 @@ def _asvspoof_2021(
         *(f"{audio}/{track}-keys-full/", f"ASVspoof2021_{track}_keys/"),
     )
     folders = (f"keys/{track}/CM/", f"{track}/CM/", "keys/CM/", "CM/", "")
-    archives = [f"{audio}_part{part:02d}" for part in range(_PARTS)]
+    parts = [f"{audio}_part{part:02d}/" for part in range(_PARTS)]
+    archives = [part + inner for part in parts for inner in (f"{audio}/", "")]
     files = SubsetFiles(
         # The most likely first: keys/LA/CM, in any of the homes.
         [f"{home}{folder}trial_metadata.txt" for folder in folders for home in homes],
-        # The last but one: an archive was unpacked into a folder with its own name.
-        (f"{audio}/flac", f"{audio}/{audio}/flac", "flac"),
-        [f"{archive}/{inner}" for archive in archives for inner in (f"{audio}/flac", "flac")],
+        (f"{audio}/flac",),
+        # An archive may have been unpacked into a folder with its own name.
+        [f"{folder}flac" for folder in (f"{audio}/{audio}/", "", *archives)],
     )
     lists = Lists(
         dict.fromkeys(("eval", "progress", "hidden", ALL), files),
