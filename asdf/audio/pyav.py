@@ -261,29 +261,23 @@ def _opened(
                     f"{path}: the sound tracks of its recording are 1 to {len(tracks)}."
                 )
             # Of the default tracks, or else of all, the first one.
-            stream = sorted(tracks, key=_is_not_default)[0] if track is None else tracks[track - 1]
+            by_default = sorted(tracks, key=lambda each: not int(each.disposition) & 1)
+            stream = by_default[0] if track is None else tracks[track - 1]
             if container.format.name in _HAS_CHECKSUMS:
                 stream.codec_context.options = {"err_detect": "crccheck+explode"}
             yield container, stream
     except (av.FFmpegError, OSError) as error:
         reason = error.strerror or str(error)
-        container_name = _name_unopened(path)
+        with open_file(path) as file:
+            head = file.read(16)
+        names = (name for start, name in _NOT_OPENED.items() if head.startswith(start))
+        container_name = next(names, "")
         # FFmpeg's answer to a container that is not among the allowed ones.
         if not is_open and error.errno == errno.EINVAL and not container_name:
             container_name = PurePath(str(path)).suffix or "unknown"
         if container_name:
             reason = f"ASDF does not open this container, {container_name}"
         raise NotDecoded(reason) from None
-
-
-def _is_not_default(stream: Any) -> bool:
-    return not int(stream.disposition) & 1
-
-
-def _name_unopened(path: AnySource) -> str:
-    with open_file(path) as file:
-        head = file.read(16)
-    return next((name for start, name in _NOT_OPENED.items() if head.startswith(start)), "")
 
 
 def as_float(samples: np.ndarray) -> np.ndarray:

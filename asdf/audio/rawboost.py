@@ -14,7 +14,7 @@ here, banks of notches are filtered in the frequency domain, in a small fraction
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.fft import irfft, rfft
@@ -50,12 +50,13 @@ class Notches:
 
 def join_notches(draws: Sequence[Notches]) -> Notches:
     """Return the filters of several draws, concatenated."""
-    joined = {}
-    for field in fields(Notches):
-        if field.name != "rate":
-            arrays = [getattr(notches, field.name) for notches in draws]
-            joined[field.name] = np.concatenate(arrays)
-    return Notches(**joined, rate=draws[0].rate)
+    return Notches(
+        centres_hz=np.concatenate([notches.centres_hz for notches in draws]),
+        widths_hz=np.concatenate([notches.widths_hz for notches in draws]),
+        taps=np.concatenate([notches.taps for notches in draws]),
+        gains_db=np.concatenate([notches.gains_db for notches in draws]),
+        rate=draws[0].rate,
+    )
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,7 @@ def design(notches: Notches) -> list[np.ndarray]:
     wanted_gain = 10 ** (notches.gains_db / 20)
     gain = wanted_gain / highest_gain
     padded_filters = irfft(response * gain[:, None], points)
-    filters = []
-    for coefficients, length in zip(padded_filters, lengths, strict=True):
-        filters.append(coefficients[:length])
-    return filters
+    return [row[:length] for row, length in zip(padded_filters, lengths, strict=True)]
 
 
 def _design_band_stops(notches: Notches) -> np.ndarray:
@@ -270,9 +268,7 @@ def draw(length: int, settings: RawBoost, rng: Generator, rate: int = SAMPLE_RAT
     Args:
         rate: Sampling rate of the waveform, in Hz.
     """
-    lnl = None
-    isd = None
-    ssi = None
+    lnl = isd = ssi = None
     if settings.algo in _WITH_LNL:
         # As published: the gap is applied once, so all orders above the first have the same gains.
         gap = np.arange(settings.N_f) > 0

@@ -118,12 +118,8 @@ class Unboosted:
         return x_RT + added_RT
 
     def _tensors(self) -> dict[str, Tensor]:
-        tensors = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, Tensor):
-                tensors[field.name] = value
-        return tensors
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def _with_each_tensor(self, change: Callable[[Tensor], Tensor]) -> Unboosted:
         changed = {name: change(tensor) for name, tensor in self._tensors().items()}
@@ -138,20 +134,11 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
         draws: Draws for each waveform, from `asdf.audio.rawboost.draw` with `settings`; None for an
             unchanged waveform.
     """
-    rows = []
-    lnl = []
-    isd = []
-    ssi = []
-    for row, drawn in enumerate(draws):
-        if drawn is None:
-            continue
-        rows.append(row)
-        if drawn.lnl is not None:
-            lnl.append(drawn.lnl)
-        if drawn.isd is not None:
-            isd.append(drawn.isd)
-        if drawn.ssi is not None:
-            ssi.append(drawn.ssi)
+    rows = [row for row, drawn in enumerate(draws) if drawn is not None]
+    changed = [drawn for drawn in draws if drawn is not None]
+    lnl = [drawn.lnl for drawn in changed if drawn.lnl is not None]
+    isd = [drawn.isd for drawn in changed if drawn.isd is not None]
+    ssi = [drawn.ssi for drawn in changed if drawn.ssi is not None]
     arrays: dict[str, np.ndarray] = {}
     if lnl:
         arrays["lnl_RKL"] = _design_aligned(lnl, settings)
@@ -170,28 +157,17 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
 
 def _join_impulses(isd: Sequence[Impulses], samples: int, gain: float) -> dict[str, np.ndarray]:
     """Return the impulses of rows of `samples`, with indices counted over all rows."""
-    positions = []
-    changes = []
-    for row, impulses in enumerate(isd):
-        positions.append(row * samples + impulses.positions)
-        changes.append(impulses.factors)
-    factors = 1 + gain * np.concatenate(changes)
+    positions = [row * samples + impulses.positions for row, impulses in enumerate(isd)]
+    factors = 1 + gain * np.concatenate([impulses.factors for impulses in isd])
     return {"positions_N": np.concatenate(positions), "factors_N": factors.astype(np.float32)}
 
 
 def _join_stationary(ssi: Sequence[Stationary], settings: RawBoost) -> dict[str, np.ndarray]:
     """Return the noises of rows, their colouring filters, and their levels."""
-    white = []
-    notches = []
-    snr_db = []
-    for stationary in ssi:
-        white.append(stationary.white)
-        notches.append(stationary.notches)
-        snr_db.append([stationary.snr_db])
-    level_R1 = 10 ** (-np.array(snr_db) / 20)
+    level_R1 = 10 ** (-np.array([[stationary.snr_db] for stationary in ssi]) / 20)
     return {
-        "white_RT": np.stack(white),
-        "colour_R1L": _design_aligned(notches, settings),
+        "white_RT": np.stack([stationary.white for stationary in ssi]),
+        "colour_R1L": _design_aligned([stationary.notches for stationary in ssi], settings),
         "level_R1": level_R1.astype(np.float32),
     }
 

@@ -308,7 +308,11 @@ def _open_with_pyav(path: AnySource, reason: str, track: int | None) -> DecodedT
     try:
         decoded = pyav.decode_track(path, max_bytes, track)
     except pyav.NotDecoded as error:
-        raise AsdfError(_why_not_decoded(path, reason, error)) from None
+        raise AsdfError(
+            f"{path} is not audio that libsndfile can read ({reason}), nor FFmpeg ({error}). It is "
+            "likely damaged or of another format: convert it to FLAC or WAV, or take it off the "
+            "list."
+        ) from None
     if decoded.cut_off:
         raise AsdfError(f"{path} {cut_off(decoded.cut_off)}")
     # FFmpeg also reads only as far as the header says; without a length it reads everything.
@@ -390,11 +394,3 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
         return not_ordinary(path)
     reason = error.strerror or error
     return f"{path} cannot be opened: {reason}. Is its disk or file server available?"
-
-
-def _why_not_decoded(path: AnySource, reason: str, by_ffmpeg: pyav.NotDecoded) -> str:
-    return (
-        f"{path} is not audio that libsndfile can read ({reason}), nor FFmpeg ({by_ffmpeg}). "
-        "It is likely damaged or of another format: convert it to FLAC or WAV, or take it off the "
-        "list."
-    )

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -135,14 +135,9 @@ class _Trees(NamedTuple):
 def _trees() -> _Trees:
     # Rows of nodes, with threshold, base and depth.
     content = json.loads((files("asdf.audio") / "speech_check.json").read_text())
-    arrays: dict[str, Any] = {}
-    for name in ("feature", "left", "right"):
-        arrays[name] = np.array(content[name], np.int64)
-    for name in ("limit", "value"):
-        arrays[name] = np.array(content[name], np.float64)
-    return _Trees(
-        threshold=content["threshold"], base=content["base"], depth=content["depth"], **arrays
-    )
+    integers = {name: np.array(content[name], np.int64) for name in ("feature", "left", "right")}
+    floats = {name: np.array(content[name], np.float64) for name in ("limit", "value")}
+    return _Trees(**{**content, **integers, **floats})
 
 
 class _Frames(NamedTuple):
@@ -163,23 +158,18 @@ class _Frames(NamedTuple):
 
 @cache
 def _window() -> np.ndarray:
-    window: np.ndarray = np.hanning(_FRAME + 1)[:-1].astype(np.float32)
-    return window
+    return np.asarray(np.hanning(_FRAME + 1)[:-1], np.float32)
 
 
 @cache
 def _frequencies() -> np.ndarray:
-    frequencies: np.ndarray = np.fft.rfftfreq(_FFT, 1 / SAMPLE_RATE)
-    return frequencies
+    return np.asarray(np.fft.rfftfreq(_FFT, 1 / SAMPLE_RATE))
 
 
 @cache
 def _band_matrix() -> np.ndarray:
-    columns = []
-    for low, high in pairwise(_EDGES):
-        is_above = _frequencies() >= low
-        is_below = _frequencies() < high
-        columns.append(is_above & is_below)
+    hz = _frequencies()
+    columns = [(hz >= low) & (hz < high) for low, high in pairwise(_EDGES)]
     return np.stack(columns, axis=1).astype(np.float32)
 
 
@@ -206,9 +196,7 @@ def _analyse(segment: np.ndarray) -> _Frames:
 
 
 def _decibels(ratio: np.ndarray, floor: float) -> np.ndarray:
-    limited = np.maximum(ratio, floor)
-    decibels: np.ndarray = 10 * np.log10(limited)
-    return decibels
+    return np.asarray(10 * np.log10(np.maximum(ratio, floor)))
 
 
 def describe(segment: np.ndarray) -> Floats:
@@ -261,15 +249,12 @@ def _modulations(level_NB: np.ndarray) -> np.ndarray:
 
 @cache
 def _modulation_rates() -> np.ndarray:
-    rates: np.ndarray = np.fft.rfftfreq(_MODULATION_FFT, _HOP / SAMPLE_RATE)
-    return rates
+    return np.asarray(np.fft.rfftfreq(_MODULATION_FFT, _HOP / SAMPLE_RATE))
 
 
 def _share(power_RB: Floats, band: tuple[float, float]) -> Floats:
     """Return the proportion of modulation at rates from `band[0]` up to `band[1]` Hz."""
-    whole = _sum_rates(power_RB, _ALL_RATES)
-    share: Floats = _sum_rates(power_RB, band) / (whole + 1e-9)
-    return share
+    return _sum_rates(power_RB, band) / (_sum_rates(power_RB, _ALL_RATES) + 1e-9)
 
 
 def _sum_rates(power_RB: Floats, band: tuple[float, float]) -> Floats:
@@ -311,9 +296,7 @@ def _window_correlation() -> np.ndarray:
     spectrum = np.fft.rfft(_window(), _FFT)
     power = np.abs(spectrum) ** 2
     correlation = np.fft.irfft(power)[: _FFT // 2]
-    least = 1e-3 * correlation[0]
-    limited: np.ndarray = np.maximum(correlation, least)
-    return limited
+    return np.asarray(np.maximum(correlation, 1e-3 * correlation[0]))
 
 
 def _describe_voice(

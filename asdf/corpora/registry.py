@@ -82,10 +82,7 @@ def known_names() -> list[str]:
     """
     names = list(ALIASES)
     for key, corpus in KNOWN.items():
-        if corpus.subsets:
-            names += [f"{key}:{subset}" for subset in corpus.subsets]
-        else:
-            names.append(key)
+        names += [f"{key}:{subset}" for subset in corpus.subsets] or [key]
     return names
 
 
@@ -176,12 +173,9 @@ def _is_inside(corpus: KnownCorpus, base: Tree, folder: Path) -> bool:
     if corpus.subset_of:
         return False
     name = folder_name(folder.absolute().name) + "/"
-    inner_marks = []
-    for mark in corpus.marks:
-        path = f"{mark}/"
-        if path.startswith(name):
-            inner_marks.append(path.removeprefix(name).rstrip("/"))
-    return first_there(base, inner_marks) is not None
+    marks = [f"{mark}/" for mark in corpus.marks]
+    inner = [mark.removeprefix(name).rstrip("/") for mark in marks if mark.startswith(name)]
+    return first_there(base, inner) is not None
 
 
 def read_known(chosen: Chosen, tree: Tree, name: str = "") -> tuple[TrialList, Reading]:
@@ -210,24 +204,17 @@ def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:
     published = chosen.corpus.published.get(chosen.subset)
     if published is None:
         return []
-    bona_fide = int((labels == 1).sum())
-    spoof = int((labels == 0).sum())
     # For some sets only the total number of trials is published.
-    if published.bona_fide is None:
-        excess = {"": len(labels) - published.trials}
-    else:
+    excess = {"": len(labels) - published.trials}
+    if published.bona_fide is not None:
         excess = {
-            "bona fide": bona_fide - published.bona_fide,
-            "spoof": spoof - (published.spoof or 0),
+            " bona fide": int((labels == 1).sum()) - published.bona_fide,
+            " spoof": int((labels == 0).sum()) - (published.spoof or 0),
         }
-    parts = []
-    for kind, number in excess.items():
-        if number:
-            words = [f"{abs(number):,}", kind, "missing" if number < 0 else "too many"]
-            parts.append(" ".join(word for word in words if word))
-    if not parts:
-        return []
-    return [
-        f"{chosen.name} has {len(labels):,} trials, published {published.trials:,}: "
-        f"{', '.join(parts)}"
+    parts = [
+        f"{abs(number):,}{kind} {'missing' if number < 0 else 'too many'}"
+        for kind, number in excess.items()
+        if number
     ]
+    start = f"{chosen.name} has {len(labels):,} trials, published {published.trials:,}"
+    return [f"{start}: {', '.join(parts)}"] if parts else []

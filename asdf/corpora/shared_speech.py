@@ -8,6 +8,7 @@ be the purpose of the experiment.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, product, starmap
 
 from asdf.corpora.known_corpus import Taken
 from asdf.corpora.registry import KNOWN, Chosen
@@ -35,11 +36,8 @@ _OF_ARENA = {
 
 def describe_overlaps(trained: Sequence[Chosen], scored: Sequence[Chosen]) -> list[str]:
     """Return a sentence for each of the `scored` that shares speech with one of the `trained`."""
-    sentences: list[str] = []
-    for training in trained:
-        for evaluation in scored:
-            sentences += _describe_pair(training, evaluation)
-    return list(dict.fromkeys(sentences))
+    pairs = product(trained, scored)
+    return list(dict.fromkeys(chain.from_iterable(starmap(_describe_pair, pairs))))
 
 
 def describe_origin(key: str) -> str:
@@ -52,13 +50,12 @@ def describe_origin(key: str) -> str:
 
 def sharing(key: str) -> list[str]:
     """Return the corpora that share speech with a corpus."""
+    # Of any subset.
+    taken_from = {name.split(":")[0] for name in KNOWN[key].taken}
     names = []
-    for other in KNOWN:
-        # Of any subset.
-        taken = [name.split(":")[0] for name in KNOWN[other].taken]
-        taken_from = [name.split(":")[0] for name in KNOWN[key].taken]
-        is_listed = key in taken or other in taken_from
-        if other != key and (is_listed or _shared_speech(key, other)):
+    for other, corpus in KNOWN.items():
+        is_taken = other in taken_from or key in {name.split(":")[0] for name in corpus.taken}
+        if other != key and (is_taken or _shared_speech(key, other)):
             names.append(other)
     return names
 
@@ -87,9 +84,7 @@ def _describe_pair(training: Chosen, evaluation: Chosen) -> Iterator[str]:
 
 def _resolved(chosen: Chosen) -> Chosen:
     """Return the original set of a set of the Arena; other sets are returned unchanged."""
-    if chosen.key == "arena":
-        return _OF_ARENA.get(chosen.subset, chosen)
-    return chosen
+    return _OF_ARENA.get(chosen.subset, chosen) if chosen.key == "arena" else chosen
 
 
 def _taken(holder: Chosen, other: Chosen) -> Taken | None:

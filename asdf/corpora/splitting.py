@@ -35,16 +35,15 @@ class _List:
     def __init__(self, name: str, share: float, totals: Mapping[_Stratum, int]) -> None:
         self.name = name
         self.indices: list[int] = []
-        self._wanted = {}
-        for stratum, total in totals.items():
-            self._wanted[stratum] = share * total
+        self._wanted = {stratum: share * total for stratum, total in totals.items()}
         self._lacking = dict(self._wanted)
 
     def need(self, counts: Mapping[_Stratum, int]) -> float:
         """Return the missing proportion of the list's share of some strata, 1 at first."""
-        need = 0.0
-        for stratum, count in counts.items():
-            need += count * self._lacking[stratum] / self._wanted[stratum]
+        need = sum(
+            count * self._lacking[stratum] / self._wanted[stratum]
+            for stratum, count in counts.items()
+        )
         return need / sum(counts.values())
 
     def add(self, indices: Sequence[int], counts: Mapping[_Stratum, int]) -> None:
@@ -79,12 +78,9 @@ def split_trials(
     order.sort(key=lambda index: -len(groups[index]))
     for index in order:
         counts = Counter(map(strata.__getitem__, groups[index]))
-        neediest = lists[0]
-        for other in lists[1:]:
-            # If the need is equal, the first list gets the speaker.
-            if other.need(counts) > neediest.need(counts):
-                neediest = other
-        neediest.add(groups[index], counts)
+        # If the need is equal, the first list gets the speaker.
+        needs = [part.need(counts) for part in lists]
+        lists[needs.index(max(needs))].add(groups[index], counts)
     chosen: dict[str, Indices] = {}
     for part in lists:
         if not part.indices:
@@ -117,20 +113,16 @@ def columns_from_names(ids: Sequence[str], patterns: Sequence[str]) -> dict[str,
         AsdfError: no pattern matches a path; an unknown speaker could be in several lists.
     """
     compiled = list(map(_compile, patterns))
-    columns: dict[str, list[str]] = {}
-    for known in compiled:
-        for name in known.groupindex:
-            columns[name] = []
+    columns: dict[str, list[str]] = {name: [] for known in compiled for name in known.groupindex}
     unmatched = []
     for utterance in ids:
-        folder = utterance.rpartition("/")[0]
-        path = f"{folder}/{bare_name(utterance)}"
-        fields = _match(compiled, path)
-        if fields is None:
+        path = f"{utterance.rpartition('/')[0]}/{bare_name(utterance)}"
+        match = next(filter(None, (known.fullmatch(path) for known in compiled)), None)
+        if match is None:
             unmatched.append(utterance)
             continue
         for name, values in columns.items():
-            values.append(fields.get(name, ""))
+            values.append(match.groupdict().get(name, ""))
     if unmatched:
         raise AsdfError(
             f"--names {' '.join(patterns)}: {len(unmatched)} of {len(ids)} paths do not match, "
@@ -138,15 +130,6 @@ def columns_from_names(ids: Sequence[str], patterns: Sequence[str]) -> dict[str,
             "suffix, such as '{speaker}_{}'; give another --names for the others."
         )
     return columns
-
-
-def _match(compiled: Sequence[re.Pattern[str]], path: str) -> dict[str, str] | None:
-    """Return the fields of the first pattern that matches a path; None if none matches."""
-    for pattern in compiled:
-        match = pattern.fullmatch(path)
-        if match is not None:
-            return match.groupdict()
-    return None
 
 
 def _compile(pattern: str) -> re.Pattern[str]:

@@ -90,13 +90,11 @@ def _find_recordings(folder: Path, part: str) -> Iterator[Path]:
         listed[parent] = chosen
         for name in names:
             is_recording = Path(name).suffix.lower() in AUDIO_SUFFIXES
-            if not is_recording or name.startswith("."):
-                continue
             # Without a list, the name decides.
             is_chosen = part == "noise" or "noise" not in name.lower()
             if chosen is not None:
                 is_chosen = name in chosen
-            if is_chosen:
+            if is_recording and is_chosen and not name.startswith("."):
                 yield Path(parent, name)
 
 
@@ -118,12 +116,8 @@ def _read_list(folder: Path, names: list[str], part: str) -> frozenset[str] | No
         has_other_list = any(name in names for name in _LISTS.values())
         return frozenset() if has_other_list else None
     text = (folder / _LISTS[part]).read_text(encoding="utf-8", errors="replace")
-    listed = set()
-    for line in text.splitlines():
-        words = line.split()
-        if words:
-            listed.add(PurePosixPath(words[-1]).name)
-    return frozenset(listed)
+    lines = (line.split() for line in text.splitlines())
+    return frozenset(PurePosixPath(words[-1]).name for words in lines if words)
 
 
 class Noise(Part):

@@ -86,11 +86,8 @@ def filter_clip(clip: np.ndarray, filters: list[np.ndarray]) -> np.ndarray:
 
 def find_fast_size(min_points: int) -> int:
     """Return the smallest 2^a, 3 * 2^a or 5 * 2^a that is not below `min_points`."""
-    sizes = []
-    for factor in (1, 3, 5):
-        multiple = -(-min_points // factor)
-        sizes.append(factor << max(0, (multiple - 1).bit_length()))
-    return min(sizes)
+    multiples = {factor: -(-min_points // factor) for factor in (1, 3, 5)}
+    return min(factor << (multiple - 1).bit_length() for factor, multiple in multiples.items())
 
 
 class Bandwidth(Part):

@@ -185,9 +185,8 @@ def _subsets(name: str) -> list[Chosen]:
 def _overview() -> str:
     rows = []
     for key, corpus in KNOWN.items():
-        rows.append((key, corpus.title))
-        if sizes := _sizes(corpus):
-            rows.append(("", sizes))
+        sizes = _sizes(corpus)
+        rows += [(key, corpus.title), *([("", sizes)] if sizes else [])]
         rows.append(("", f"needs {corpus.needs}"))
     introduction = "Subsets are given as corpus:subset. Other names:"
     return "\n".join([*aligned(rows), "", introduction, *aligned(list(ALIASES.items()))])
@@ -272,9 +271,9 @@ def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: boo
 
 
 def _write_list(utterances: TrialList, path: Path) -> None:
+    rows = zip(utterances.ids, utterances.labels, strict=True)
     with atomic_write(path) as file:
-        for utterance, label in zip(utterances.ids, utterances.labels, strict=True):
-            file.write(f"{utterance} {label}\n")
+        file.writelines(f"{utterance} {label}\n" for utterance, label in rows)
 
 
 def _read(part: Chosen | Path, folder: Path) -> tuple[TrialList, Reading, Tree]:
@@ -299,10 +298,8 @@ def _describe_column(reading: Reading, column: str) -> str:
         return f"{len(trials_of):,} of them"
     shown = []
     for value, (bona_fide, spoof) in trials_of.items():
-        text = f"{value} {bona_fide + spoof:,}"
-        if bona_fide and spoof:
-            text += f" ({bona_fide:,} bona fide)"
-        shown.append(text)
+        of_both = f" ({bona_fide:,} bona fide)" if bona_fide and spoof else ""
+        shown.append(f"{value} {bona_fide + spoof:,}{of_both}")
     return ", ".join(shown)
 
 

@@ -66,10 +66,6 @@ class Layout:
         groups = [name for name in re.compile(self.pattern).groupindex if name != _KIND]
         return list(dict.fromkeys([*groups, *self.renamed.values(), *self.columns]))
 
-    def label(self, groups: Groups) -> int:
-        kind = groups.get(_KIND, groups.get("attack", ""))
-        return int(kind in self.bona_fide)
-
     def values(self, groups: Groups, label: int) -> dict[str, str]:
         """Return the columns of a recording."""
         values = {**self.columns, **groups}
@@ -87,8 +83,7 @@ class Layout:
         Raises:
             AsdfError: no recording matches the layout, or none is in this subset.
         """
-        names = self.names()
-        collector = TrialCollector(tree.root, names)
+        collector = TrialCollector(tree.root, self.names())
         others = []
         unmatched = []
         trials = 0
@@ -99,9 +94,11 @@ class Layout:
                 others.append(name)
             else:
                 trials += 1
-                label = self.label(groups)
+                kind = groups.get(_KIND, groups.get("attack", ""))
+                label = int(kind in self.bona_fide)
                 values = self.values(groups, label)
-                collector.add(trials, name, label, [values.get(column, "") for column in names])
+                cells = [values.get(column, "") for column in collector.names]
+                collector.add(trials, name, label, cells)
         if not trials:
             elsewhere = [*unmatched, *others]
             what = f"of subset {subset!r} " if subset else ""
@@ -127,27 +124,21 @@ def _match_all(layout: Layout, tree: Tree) -> Iterator[tuple[str, dict[str, str]
     pattern = re.compile(layout.pattern)
     recorded = recordings(tree, "")
     sounds = {name[: name.rfind(".")] for name in recorded if not name.lower().endswith(_VIDEOS)}
-    names = []
-    for name in recorded:
-        # A video with a separate sound file next to it is skipped.
-        is_video = name.lower().endswith(_VIDEOS)
-        if not is_video or name[: name.rfind(".")] not in sounds:
-            names.append(name)
-    start = ""
-    for home in layout.homes:
-        inner = (name.removeprefix(f"{home}/") for name in names if name.startswith(f"{home}/"))
-        if any(map(pattern.fullmatch, inner)):
-            start = f"{home}/"
+    # A video with a separate sound file next to it is skipped.
+    names = [
+        name
+        for name in recorded
+        if not name.lower().endswith(_VIDEOS) or name[: name.rfind(".")] not in sounds
+    ]
+    for start in (*(f"{home}/" for home in layout.homes), ""):
+        inside = [name for name in names if name.startswith(start)]
+        if any(pattern.fullmatch(name, len(start)) for name in inside):
             break
-    for name in names:
-        if not name.startswith(start):
-            continue
-        match = pattern.fullmatch(name.removeprefix(start))
-        if match is None:
-            yield name, None
-        else:
-            # Optional groups without a match are None.
-            yield name, {key: value or "" for key, value in match.groupdict().items()}
+    for name in inside:
+        match = pattern.fullmatch(name, len(start))
+        # Optional groups without a match are None.
+        groups = match and {key: value or "" for key, value in match.groupdict().items()}
+        yield name, groups
 
 
 _CFAD_VERSIONS = ("clean", "noisy", "codec")

@@ -66,20 +66,18 @@ def _read_mlaad(tree: Tree, subset: str) -> Reading:
             f"{tree.root}: no recordings {what}. Is it MLAAD's folder, unpacked completely?"
         )
     notes: list[str] = []
-    columns: dict[str, list[str]] = {"attack": [], "language": []}
-    for column in _META.values():
-        columns[column] = []
+    names_of_columns = ("attack", "language", *_META.values())
+    columns: dict[str, list[str]] = {name: [] for name in names_of_columns}
     ids: list[str] = []
     for folder, names in systems.items():
         rows = _read_meta(tree, folder, {_file_name(name) for name in names}, notes)
         _, language, system = folder.split("/")
-        for name in names:
-            row = rows.get(_file_name(name), {})
-            ids.append(name)
-            columns["attack"].append(system)
-            columns["language"].append(language)
-            for key, column in _META.items():
-                columns[column].append(row.get(key, ""))
+        ids += names
+        columns["attack"] += [system] * len(names)
+        columns["language"] += [language] * len(names)
+        found = [rows.get(_file_name(name), {}) for name in names]
+        for key, column in _META.items():
+            columns[column] += [row.get(key, "") for row in found]
     # Versions differ in the columns of meta.csv: a column without any value is left out.
     known = {column: values for column, values in columns.items() if any(values)}
     trials = TrialList(ids, np.zeros(len(ids), np.int8), columns=known)
@@ -119,26 +117,20 @@ def _read_meta(
             f"{path} has lines that end before their path, left out: {len(incomplete)}, such as "
             f"line {incomplete[0]}"
         )
-    notes += _describe_differences(path, rows, existing)
-    return rows
-
-
-def _describe_differences(path: str, named: Collection[str], existing: set[str]) -> list[str]:
-    """Return notes on files that a table names and that are missing, or vice versa."""
-    notes = []
-    # min() of either set: the same missing files give the same note on every machine.
-    missing = set(named) - existing
-    if missing:
-        notes.append(
-            f"{path} names recordings that are not there: {len(missing)}, such as {min(missing)}"
-        )
-    unnamed = existing.difference(named)
-    if unnamed:
+    notes += _describe_missing(path, rows.keys() - existing)
+    if unnamed := existing - rows.keys():
         notes.append(
             f"{path} does not name recordings that are there: {len(unnamed)}, such as "
             f"{min(unnamed)}"
         )
-    return notes
+    return rows
+
+
+def _describe_missing(path: str, missing: Collection[str]) -> list[str]:
+    """Return a note on recordings that a table names and that are not there."""
+    # The first by name: the same missing files give the same note on every machine.
+    what = f"{path} names recordings that are not there"
+    return [f"{what}: {len(missing)}, such as {min(missing)}"] if missing else []
 
 
 def _file_name(path: str) -> str:
@@ -236,9 +228,7 @@ def _read_m_ailabs(tree: Tree, subset: str) -> Reading:
     for language in languages:
         for name in recordings(tree, f"{language}/by_book"):
             values = _describe(name)
-            if values is None:
-                continue
-            ids.append(name)
+            ids += [name] if values else []
             for column, value in values.items():
                 columns[column].append(value)
     if not ids:
@@ -252,11 +242,11 @@ def _read_m_ailabs(tree: Tree, subset: str) -> Reading:
     return Reading(trials, audio=languages, notes=_find_missing(tree, ids))
 
 
-def _describe(name: str) -> dict[str, str] | None:
-    """Return the values of the columns for a recording; None if it is outside of a book."""
+def _describe(name: str) -> dict[str, str]:
+    """Return the values of the columns for a recording; {} if it is outside of a book."""
     folders = [part for part in name.split("/")[:-1] if part != "wavs"]
     if len(folders) < 4:  # language, by_book, gender, book; below mix without a speaker
-        return None
+        return {}
     language, _, gender, *inner = folders
     return {
         "speaker": "" if gender == "mix" else inner[0],
@@ -281,12 +271,7 @@ def _find_missing(tree: Tree, ids: list[str]) -> list[str]:
             continue
         named = {line.split("|")[0].strip().removesuffix(".wav") for _, line in tree.lines(path)}
         # Not vice versa: a recording without a transcript is a trial like any other.
-        missing = named - existing
-        if missing:
-            notes.append(
-                f"{path} names recordings that are not there: {len(missing)}, such as "
-                f"{min(missing)}"
-            )
+        notes += _describe_missing(path, named - existing)
     return notes
 
 

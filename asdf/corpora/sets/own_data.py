@@ -103,9 +103,8 @@ def _trials_of(tree: Tree, chosen: Sequence[_Way], columns: Sequence[str]) -> Tr
     collector = TrialCollector(tree.root, columns)
     for number, way in enumerate(chosen, 1):
         assert way.label is not None  # those without were left out
-        values = {"split": way.split, "folder": way.below, "attack": way.below or "-"}
-        if way.label == 1:
-            values["attack"] = "-"
+        attack = way.below if way.label == 0 else ""
+        values = {"split": way.split, "folder": way.below, "attack": attack or "-"}
         collector.add(number, way.name, way.label, [values[name] for name in columns])
     return collector.trials()
 
