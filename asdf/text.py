@@ -61,9 +61,7 @@ def printable(text: str, *, one_line: bool = False) -> str:
         one_line: Whether newline and tab are escaped as well, for a name in one field of a line.
     """
     text = _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-    if one_line:
-        return text.translate(_ONE_LINE)
-    return text
+    return text.translate(_ONE_LINE) if one_line else text
 
 
 def count_of(number: int, thing: str) -> str:
@@ -108,11 +106,8 @@ def shorten(text: str, width: int = 200) -> str:
 
 def and_more(names: Sequence[str], shown: int, between: str = ", ") -> str:
     """Return the first names and the number of the rest: 'a, b, c and 7 more'."""
-    text = between.join(names[:shown])
     rest = len(names) - shown
-    if rest > 0:
-        text += f" and {rest:,} more"
-    return text
+    return between.join(names[:shown]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def numbered(names: Sequence[str]) -> list[str]:
@@ -139,9 +134,7 @@ def quoted_and_more(names: Sequence[str], shown: int) -> str:
 
 def lines_and_more(lines: Sequence[str], shown: int, indent: str = "  ") -> str:
     r"""Return the first lines and the number of the rest: '\n  a\n  b\n  ... and 7 more'."""
-    text = ""
-    for line in lines[:shown]:
-        text += f"\n{indent}{line}"
+    text = "".join(f"\n{indent}{line}" for line in lines[:shown])
     rest = len(lines) - shown
     if rest > 0:
         text += f"\n{indent}... and {rest:,} more"
@@ -177,9 +170,7 @@ def closest(name: str, known: Iterable[str]) -> str:
         return ""
     spelled = {candidate.lower(): candidate for candidate in islice(known, _MAX_COMPARED)}
     matches = get_close_matches(name.lower(), spelled, n=1)
-    if not matches:
-        return ""
-    return spelled[matches[0]]
+    return spelled[matches[0]] if matches else ""
 
 
 def from_here(path: Path) -> str:
@@ -199,9 +190,7 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
         prefix: Text before the suggested name.
     """
     near = closest(name, known)
-    if not near:
-        return ""
-    return f" Did you mean '{prefix}{near}'?"
+    return f" Did you mean '{prefix}{near}'?" if near else ""
 
 
 def csv_text(text: str) -> str:
@@ -212,9 +201,7 @@ def csv_text(text: str) -> str:
     formula. Numbers are written without this function, so that -1.5 stays a number.
     """
     # Tables write a lone '-' for a missing value.
-    if len(text) > 1 and text[0] in "=+-@\t\r\n":
-        return f"'{text}"
-    return text
+    return f"'{text}" if len(text) > 1 and text[0] in "=+-@\t\r\n" else text
 
 
 def read_number(text: str) -> float:

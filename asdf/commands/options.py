@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from functools import partial
 from inspect import get_annotations
 from pathlib import Path
 from types import NoneType, UnionType
@@ -104,23 +103,16 @@ def replicates_option(meaning: str, *, may_be_none: bool = True) -> Any:
     Args:
         may_be_none: Whether 0 is allowed, and omits the intervals.
     """
-    check = partial(check_replicates, may_be_none=may_be_none)
+
+    def check(replicates: int) -> None:
+        if replicates < MIN_REPLICATES and (replicates or not may_be_none):
+            alternative = ", or 0 for no intervals" if may_be_none else ""
+            raise UsageError(
+                f"--replicates {replicates}: a 95 % interval needs at least {MIN_REPLICATES} "
+                f"replicates. Give {MIN_REPLICATES} or more{alternative}."
+            )
+
     return option(meaning, "N", 1000, check=check)
-
-
-def check_replicates(replicates: int, may_be_none: bool) -> None:
-    """Refuse a number of replicates that is too small for a 95 % interval.
-
-    Raises:
-        UsageError: there are too few.
-    """
-    if replicates >= MIN_REPLICATES or (may_be_none and replicates == 0):
-        return
-    alternative = ", or 0 for no intervals" if may_be_none else ""
-    raise UsageError(
-        f"--replicates {replicates}: a 95 % interval needs at least {MIN_REPLICATES} replicates. "
-        f"Give {MIN_REPLICATES} or more{alternative}."
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -115,7 +115,18 @@ def read_frame_table(path: AnyPath) -> FrameTable:
             float(hop_s),
             durations_s.astype(np.float64),
         )
-        _check_shapes(table)
+        trials = len(table.ids)
+        fits = (
+            table.offsets.shape == (trials + 1,)
+            and table.offsets[0] == 0
+            and (np.diff(table.offsets) >= 0).all()
+            and table.scores.shape == (table.offsets[-1],)
+            and table.durations_s.shape == (trials,)
+        )
+        if not fits:
+            raise ValueError("the arrays do not match")
+        if not np.isfinite(table.scores).all() or not 0 < table.hop_s < float("inf"):
+            raise ValueError("a score or the length of a frame is not a finite number")
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
@@ -124,22 +135,6 @@ def read_frame_table(path: AnyPath) -> FrameTable:
             "the right file?"
         ) from None
     return table
-
-
-def _check_shapes(table: FrameTable) -> None:
-    trials = len(table.ids)
-    offsets = table.offsets
-    fits = (
-        offsets.shape == (trials + 1,)
-        and offsets[0] == 0
-        and (np.diff(offsets) >= 0).all()
-        and table.scores.shape == (offsets[-1],)
-        and table.durations_s.shape == (trials,)
-    )
-    if not fits:
-        raise ValueError("the arrays do not match")
-    if not np.isfinite(table.scores).all() or not 0 < table.hop_s < float("inf"):
-        raise ValueError("a score or the length of a frame is not a finite number")
 
 
 @dataclass(frozen=True, eq=False)

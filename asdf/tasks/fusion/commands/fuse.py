@@ -68,8 +68,8 @@ MIN_FOLDS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class DevelopmentOptions(ProtocolOptions):
-    """The development set."""
+class FuseOptions(ProtocolOptions):
+    """Options of the command."""
 
     scores: tuple[str, ...] = argument(
         "score files of the development set, one per system; or, with --on, folders with score "
@@ -79,6 +79,34 @@ class DevelopmentOptions(ProtocolOptions):
     on: str = option(
         "name of the development set; in folders the file SET.txt is used", "SET", default=""
     )
+    method: str = option("fusion method", default="logistic", choices=tuple(METHODS))
+    apply: tuple[str, ...] = option(
+        "also fuse these score files of another set: one per system, in the same order",
+        "SCORES",
+        default=(),
+    )
+    networks: tuple[str, ...] = option(
+        "networks that made the score files: one per system, in the same order",
+        "NETWORK",
+        default=(),
+    )
+    folder: Path | None = option(
+        "folder that the paths of trials are relative to; two trials are scored to check that "
+        "score files without a digest are from --networks",
+        "F",
+    )
+    output: Path | None = option(
+        "output file: the fused scores of --apply (- is standard output), or the fused system of "
+        "--networks (.json)",
+        "OUT",
+        short="-o",
+        aliases=("--out",),
+    )
+    folds: int = option("number of folds of the cross-validation", "N", default=5)
+    replicates: int = replicates_option(
+        "number of replicates of the paired bootstrap (%(default)s); 0: no test"
+    )
+    json: Path | None = option("write all results as JSON, with all digits", "OUT")
 
 
 @dataclass(frozen=True)
@@ -128,7 +156,7 @@ class Applied:
         write_recorded(path, self.fused.ids, labels, self.fused.scores, self.scored)
 
 
-def read_development(args: DevelopmentOptions) -> DevelopmentSet:
+def read_development(args: FuseOptions) -> DevelopmentSet:
     """Read the score files of the development set, with the labels of a protocol if given.
 
     Raises:
@@ -319,40 +347,6 @@ def write_fused_system(
         },
     )
     write_fused_file(out, system)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FuseOptions(DevelopmentOptions):
-    """Options of the command."""
-
-    method: str = option("fusion method", default="logistic", choices=tuple(METHODS))
-    apply: tuple[str, ...] = option(
-        "also fuse these score files of another set: one per system, in the same order",
-        "SCORES",
-        default=(),
-    )
-    networks: tuple[str, ...] = option(
-        "networks that made the score files: one per system, in the same order",
-        "NETWORK",
-        default=(),
-    )
-    folder: Path | None = option(
-        "folder that the paths of trials are relative to; two trials are scored to check that "
-        "score files without a digest are from --networks",
-        "F",
-    )
-    output: Path | None = option(
-        "output file: the fused scores of --apply (- is standard output), or the fused system of "
-        "--networks (.json)",
-        "OUT",
-        short="-o",
-        aliases=("--out",),
-    )
-    folds: int = option("number of folds of the cross-validation", "N", default=5)
-    replicates: int = replicates_option(
-        "number of replicates of the paired bootstrap (%(default)s); 0: no test"
-    )
-    json: Path | None = option("write all results as JSON, with all digits", "OUT")
 
 
 COMMAND = Command("fuse", __doc__, FuseOptions)
