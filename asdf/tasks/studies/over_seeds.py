@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from asdf.arrays import Floats, Labels
+from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import (
     BestPoint,
@@ -41,7 +41,6 @@ from asdf.metrics.bootstrap import (
 )
 from asdf.metrics.detection import (
     ASVSPOOF5,
-    Blocks,
     DetCurve,
     DetectionCost,
     Weights,
@@ -122,11 +121,10 @@ def draw_seeds(
     Raises:
         AsdfError: the networks were not scored on the same trials; or as `confidence_intervals`.
     """
-    ordered = []
-    for part in scores:
-        # The trials are sorted by name, so draws do not depend on the order of a file.
-        order = sorted(range(len(part)), key=part.ids.__getitem__)
-        ordered.append(part.select(np.array(order, np.intp)))
+    # The trials are sorted by name, so draws do not depend on the order of a file.
+    orders = [sorted(range(len(part)), key=part.ids.__getitem__) for part in scores]
+    pairs = zip(scores, orders, strict=True)
+    ordered = [part.select(np.array(order, np.intp)) for part, order in pairs]
     first = ordered[0]
     trials_key = _trials_key(first)
     if any(_trials_key(part) != trials_key for part in ordered[1:]):
@@ -143,8 +141,17 @@ def draw_seeds(
     # (curves, metrics, then rates, replicates)
     drawn = np.empty((len(curves), _DRAWN, replicates))
     done = 0
-    is_shared = is_compared or len(curves) > 1
-    draws = _counts(blocks, first.labels, speakers, replicates, rng, is_shared=is_shared)
+    draws: Iterable[Sequence[Weights]]
+    if is_compared or len(curves) > 1:
+        shared = trial_draws(first.labels, replicates, rng)
+        if speakers is not None:
+            shared = speaker_draws(first.labels, speakers, replicates, rng)
+        draws = counts_of_draws(shared, blocks)
+    elif speakers is None:
+        draws = ([counts] for counts in block_draws(blocks[0], replicates, rng))
+    else:
+        own = speaker_block_draws(blocks[0], first.labels, speakers, replicates, rng)
+        draws = ([counts] for counts in own)
     for of_curves in draws:
         for index, (counts, point) in enumerate(zip(of_curves, points, strict=True)):
             metrics = weighted_metrics(counts.bona_fide, counts.spoof, cost)
@@ -190,31 +197,6 @@ def _trials_key(scores: Scores) -> str:
     # The digest of a list is of its ids alone.
     labels = hashlib.sha256(scores.labels.tobytes()).hexdigest()[:16]
     return f"{scores.digest()}-{labels}"
-
-
-def _counts(
-    blocks: Sequence[Blocks],
-    labels: Labels,
-    speakers: Sequence[str] | None,
-    replicates: int,
-    rng: np.random.Generator,
-    *,
-    is_shared: bool,
-) -> Iterable[Sequence[Weights]]:
-    """Return the counts of each network's blocks in replicates, some replicates at a time.
-
-    Draws that are not shared work for a single network only, and are much faster.
-    """
-    if not is_shared:
-        first = blocks[0]
-        if speakers is None:
-            draws = block_draws(first, replicates, rng)
-        else:
-            draws = speaker_block_draws(first, labels, speakers, replicates, rng)
-        return ([counts] for counts in draws)
-    if speakers is None:
-        return counts_of_draws(trial_draws(labels, replicates, rng), blocks)
-    return counts_of_draws(speaker_draws(labels, speakers, replicates, rng), blocks)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,15 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -
     content = as_json(records, indent=1)
     write_outputs([(args.json, lambda path: write_text(path, content))])
     if args.plot:
-        _draw(args.plot, results)
+        name, result = next(iter(results.items()))
+        if len(results) == 1 and args.plot.suffix.lower() == ".svg":
+            # That of the page.
+            write_text(args.plot, confusion_svg(name, result))
+        else:
+            from asdf.report.plots import confusion_plot, oscr_plot, save_figure
+
+            figure = confusion_plot(result, name) if len(results) == 1 else oscr_plot(results)
+            save_figure(figure, args.plot)
     texts = [sources_text(name, result) for name, result in results.items()]
     show("\n\n".join(texts), screen)
 
@@ -60,16 +68,3 @@ def _measure(args: EvaluateOptions, path: Path) -> SourceResult:
         if "speaker" in trials.columns:
             speakers = [trials.columns["speaker"][row] for row in rows]
     return evaluate_sources(scores, args.reject, speakers=speakers, replicates=args.replicates)
-
-
-def _draw(path: Path, results: dict[str, SourceResult]) -> None:
-    """Write the confusion matrix of one system, or the OSCR curves of several."""
-    name, result = next(iter(results.items()))
-    # That of the page.
-    if len(results) == 1 and path.suffix.lower() == ".svg":
-        write_text(path, confusion_svg(name, result))
-        return
-    from asdf.report.plots import confusion_plot, oscr_plot, save_figure
-
-    figure = confusion_plot(result, name) if len(results) == 1 else oscr_plot(results)
-    save_figure(figure, path)
