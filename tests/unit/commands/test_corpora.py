@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.__main__ import main
 from asdf.corpora import KNOWN
 from asdf.facts import Published
 from asdf.trials.lists import read_list
 from asdf.trials.table import read_trials
+from tests.unit.commands.running import runner
+
+run = runner("corpora")
 
 AUDIO = "ASVspoof2021_LA_eval/flac"
 KEYS = """LA_0009 LA_E_1 alaw ita_tx A07 spoof notrim eval
@@ -31,12 +33,6 @@ def corpus(tmp_path: Path) -> Path:
     for number in (1, 2, 4, 5):
         soundfile.write(tmp_path / AUDIO / f"LA_E_{number}.flac", np.zeros(16000 * number), 16000)
     return tmp_path
-
-
-def run(capsys, *arguments: object) -> tuple[int, str, str]:
-    status = main(["corpora", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 def test_the_names_and_what_each_corpus_needs(capsys) -> None:

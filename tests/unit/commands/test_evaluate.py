@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asdf.__main__ import main
 from asdf.evaluation import cllr, eer
 from asdf.metrics.calibration import Calibration
 from asdf.trials.how_scored import PUBLISHED, WHOLE, HowScored
 from asdf.trials.scored_files import write_how_scored
+from tests.unit.commands.running import runner, value
 from tests.unit.conftest import write_small_network
 from tests.unit.metrics.test_reference_values import TABLE
 
@@ -42,14 +42,7 @@ def labelled(values, count: int = COUNT) -> str:
 def run(capsys, *words):
     """Return status, output and errors, without bootstrap if the words do not ask for one."""
     more = [] if "--replicates" in words else ["--replicates", "0"]
-    status = main(["evaluate", *map(str, words), *more])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
-def value(out, name):
-    """The first number behind a name at the beginning of a line."""
-    return re.search(rf"^ *{re.escape(name)} +(\S+)", out, re.MULTILINE).group(1)
+    return runner("evaluate")(capsys, *words, *more)
 
 
 @pytest.fixture

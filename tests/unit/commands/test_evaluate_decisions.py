@@ -11,6 +11,9 @@ from asdf.__main__ import main
 from asdf.checkpoint.network_file import write_network_file
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.metrics.calibration import Calibration
+from tests.unit.commands.running import runner, value
+
+run = runner("evaluate")
 
 # On dev the best macro-F1 is that from 0.5 on; 0.5 accepts one of three spoofs of the eval set and
 # misses one of four bona fide trials.
@@ -35,16 +38,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "eval.csv").write_text(LABELS)
     (tmp_path / "predict.csv").write_text(PREDICTED)
     return tmp_path
-
-
-def run(capsys, *words):
-    status = main(["evaluate", *map(str, words)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
-def value(out, name):
-    return re.search(rf"^ *{re.escape(name)} +(\S+)", out, re.MULTILINE).group(1)
 
 
 def test_the_threshold_of_another_set(capsys, folder):

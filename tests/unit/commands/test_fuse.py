@@ -13,7 +13,10 @@ from asdf.evaluation import read_scores, write_scores
 from asdf.metrics.fusion import fit_fusion
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.scored_files import read_how_scored, remove_how_scored, write_how_scored
+from tests.unit.commands.running import runner
 from tests.unit.conftest import write_small_network
+
+run = runner("fuse")
 
 LABELS = np.repeat([1, 0], [60, 90])
 RNG = np.random.default_rng(8)
@@ -33,12 +36,6 @@ def files(tmp_path, monkeypatch):
             write_scores(path, ids, LABELS, column)
             write_how_scored(path, HowScored(ScoredLength(64600, 64600), "fp32"))
     return tmp_path
-
-
-def run(capsys, *words):
-    status = main(["fuse", *map(str, words)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 def test_the_fused_file_is_that_of_all_development_trials(capsys, files):

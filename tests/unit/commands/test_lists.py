@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.__main__ import main
 from asdf.commands.score_recordings import read_recordings
 from asdf.recipe.declared_corpora import find_corpus
 from asdf.trials.lists import check_files, read_list
+from tests.unit.commands.running import runner
+
+run = runner("lists")
 
 
 @pytest.fixture
@@ -24,12 +26,6 @@ def data(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(path, np.full(800, 0.1), 16000)
     return folder
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    status = main(["lists", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 def test_speakers_of_one_list_need_not_be_known(data, capsys):

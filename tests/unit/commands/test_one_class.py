@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from asdf.__main__ import main
 from asdf.metrics.decisions import Decided, Threshold, decide_one_class
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import write_how_scored
+from tests.unit.commands.running import runner
+
+run = runner("evaluate")
 
 
 def test_the_threshold_itself_is_bona_fide():
@@ -42,12 +44,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("calls.txt").write_text("a.wav 1 2.0\nb.wav 1 0.1\n")
     Path("dev.txt").write_text("x 1 1.0\ny 1 2.0\nz 0 0.0\nw 0 -1.0\n")
     return tmp_path
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    status = main(["evaluate", *arguments])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 def test_recall_of_spoofs_at_the_threshold_of_another_set(files, capsys):

@@ -8,11 +8,13 @@ import re
 import numpy as np
 import pytest
 
-from asdf.__main__ import main
 from asdf.metrics.tandem import TandemPath
 from asdf.tasks.sasv.command import path_csv
 from asdf.tasks.sasv.sasv_files import read_sasv_keys, read_sasv_scores, with_keys
 from asdf.tasks.sasv.sasv_measures import sasv_result
+from tests.unit.commands.running import runner
+
+run = runner("sasv")
 
 SIZES = [30, 40, 60]
 
@@ -43,12 +45,6 @@ def folder(tmp_path, monkeypatch):
     write_set(tmp_path, "dev", 1)
     write_set(tmp_path, "eval", 2)
     return tmp_path
-
-
-def run(capsys, *words):
-    status = main(["sasv", *words])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 def value(out, name):

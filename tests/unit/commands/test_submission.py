@@ -7,6 +7,9 @@ import zipfile
 import pytest
 
 from asdf.__main__ import main
+from tests.unit.commands.running import runner
+
+run = runner("submission")
 
 
 @pytest.fixture
@@ -15,12 +18,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "scores.txt").write_text("flac/E_2.flac 0.5\nflac/E_1.flac -1.0\n")
     (tmp_path / "trials.txt").write_text("E_1\nE_2\n")
     return tmp_path
-
-
-def run(capsys, *words):
-    status = main(["submission", *words])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 LIST = ["--trials", "trials.txt"]

@@ -24,7 +24,10 @@ from asdf.scoring.columns import Ratio
 from asdf.scoring.scored import Score, decide_verdict
 from asdf.tasks.fusion.gain import make_folds
 from asdf.trials.scored_files import read_how_scored, write_how_scored
+from tests.unit.commands.running import runner
 from tests.unit.conftest import sound, write_small_network
+
+run = runner("calibrate")
 
 RNG = np.random.default_rng(5)
 LABELS = np.repeat([1, 0], [60, 140])
@@ -48,12 +51,6 @@ def scores(tmp_path):
     path = tmp_path / "scores.txt"
     write_scores(path, [f"{i}.wav" for i in range(200)], labels, np.concatenate([BONA_FIDE, SPOOF]))
     return path
-
-
-def run(capsys, *words):
-    status = main(["calibrate", *map(str, words)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
 
 
 def decides_as(calibration, other):
