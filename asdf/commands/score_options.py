@@ -180,7 +180,7 @@ def submit_list(
     options = sbatch_words(array, missing, args.max_running, sbatch_options)
     if args.dry_run:
         for name, sbatch in options.items():
-            show(f"# sbatch {shlex.join([*sbatch, str(array.home / name)])}")
+            show(f"# sbatch {shlex.join([*sbatch, str(array.scripts / name)])}")
             show(array.parts_script() if name == "parts.sh" else array.merge_script())
         return
     check_array_options(sbatch_options, "parts", "this machine does all of the work")
@@ -191,7 +191,7 @@ def submit_list(
     jobs = ",".join(filter(None, (job, merge)))
     show(
         f"{done}, and their merge as job {merge}\n"
-        f"  watch: squeue --job {jobs}; the jobs' output is in {array.home}\n"
+        f"  watch: squeue --job {jobs}; the jobs' output is in {array.scripts}\n"
         f"  cancel all: scancel {jobs.replace(',', ' ')}\n"
         "The same command submits unfinished parts again."
     )

@@ -245,7 +245,7 @@ class PartArray:
     folder: Path
 
     @property
-    def home(self) -> Path:
+    def scripts(self) -> Path:
         """The folder of the scripts, the output of the jobs, and the marks of finished parts."""
         output = self.output.resolve()
         return output.parent / f"{output.name}.slurm"
@@ -271,7 +271,7 @@ class PartArray:
         return f"{python} -m asdf score {shlex.join(self.words)}"
 
     def _marks(self) -> str:
-        return shlex.quote(str(self.home))
+        return shlex.quote(str(self.scripts))
 
     def digest(self) -> str:
         """Digest the command, and the sizes and modification times of its inputs."""
@@ -296,7 +296,7 @@ class PartArray:
 
     def _read_mark(self, name: str) -> str:
         try:
-            return (self.home / name).read_text(encoding="utf-8")
+            return (self.scripts / name).read_text(encoding="utf-8")
         except (OSError, ValueError):
             return ""
 
@@ -309,8 +309,8 @@ def sbatch_words(
     The dependency of the merge is known only once the array is submitted.
     """
     # %% stands for a % in the path itself.
-    logs = str(array.home).replace("%", "%%")
-    common = [f"--comment={_PARTS_COMMENT}{array.home}", *options]
+    logs = str(array.scripts).replace("%", "%%")
+    common = [f"--comment={_PARTS_COMMENT}{array.scripts}", *options]
     words = {}
     if parts:
         tasks = task_ranges(parts)
@@ -327,8 +327,8 @@ def write_scripts(array: PartArray) -> None:
     Raises:
         AsdfError: one of them cannot be written.
     """
-    write_text(array.home / PARTS_SCRIPT, array.parts_script())
-    write_text(array.home / MERGE_SCRIPT, array.merge_script())
+    write_text(array.scripts / PARTS_SCRIPT, array.parts_script())
+    write_text(array.scripts / MERGE_SCRIPT, array.merge_script())
 
 
 def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> tuple[str, str]:
@@ -343,7 +343,7 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> tuple[
         UsageError: a job for the same output is queued.
         AsdfError: a script cannot be written, or sbatch refuses a job.
     """
-    comment = f"{_PARTS_COMMENT}{array.home}"
+    comment = f"{_PARTS_COMMENT}{array.scripts}"
     queued = [task for task, of in queued_tasks() if of == comment]
     if queued:
         raise UsageError(
@@ -354,11 +354,11 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> tuple[
     job = ""
     merging = list(words[MERGE_SCRIPT])
     if PARTS_SCRIPT in words:
-        job = submit(words[PARTS_SCRIPT], [str(array.home / PARTS_SCRIPT)], array.folder)
+        job = submit(words[PARTS_SCRIPT], [str(array.scripts / PARTS_SCRIPT)], array.folder)
         # The merge runs in any case, and names the missing parts.
         merging.append(f"--dependency=afterany:{job}")
     try:
-        merge = submit(merging, [str(array.home / MERGE_SCRIPT)], array.folder)
+        merge = submit(merging, [str(array.scripts / MERGE_SCRIPT)], array.folder)
     except AsdfError as error:
         if not job:
             raise

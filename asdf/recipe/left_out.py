@@ -92,12 +92,12 @@ class LeaveOut:
         return np.flatnonzero(~left_out)
 
     def left_out_rows(
-        self, utterances: TrialList, heard: Collection[str] = (), kind: str = "validation"
+        self, utterances: TrialList, known_speakers: Collection[str] = (), kind: str = "validation"
     ) -> Indices:
         """Return the indices of the left-out rows.
 
         Args:
-            heard: Speakers of bona fide utterances in the whole training sets.
+            known_speakers: Speakers of bona fide utterances in the whole training sets.
             kind: Kind of the set, for the message.
 
         Raises:
@@ -116,8 +116,8 @@ class LeaveOut:
         if {column[row] for row in np.flatnonzero(is_bona_fide).tolist()} <= NO_VALUES:
             rows |= is_bona_fide
         if self.speakers:
-            by_heard = _has(utterances, SPEAKER, heard)
-            rows &= _has(utterances, SPEAKER, self.speakers) | (~is_bona_fide & ~by_heard)
+            by_known = _has(utterances, SPEAKER, known_speakers)
+            rows &= _has(utterances, SPEAKER, self.speakers) | (~is_bona_fide & ~by_known)
         return np.flatnonzero(rows)
 
     def check_training(self, training: Sequence[TrialList]) -> None:
@@ -219,9 +219,9 @@ class SetParts:
         if left_out is None:
             return Part(utterances, np.arange(len(utterances)))
         if self.recipe.evaluate_left_out:
-            rows = self._unheard(utterances, left_out.training_rows(utterances))
+            rows = self._untrained(utterances, left_out.training_rows(utterances))
             return _part(utterances, rows, f"without-{left_out.short_name}")
-        rows = left_out.left_out_rows(utterances, self._heard)
+        rows = left_out.left_out_rows(utterances, self._training_speakers)
         return _part(utterances, rows, left_out.short_name)
 
     def of_evaluation(self, utterances: TrialList) -> Part:
@@ -229,11 +229,11 @@ class SetParts:
         left_out = self.left_out
         if left_out is None or not self.recipe.evaluate_left_out:
             return Part(utterances, np.arange(len(utterances)))
-        rows = left_out.left_out_rows(utterances, self._heard, "evaluation")
-        return _part(utterances, self._unheard(utterances, rows), left_out.short_name)
+        rows = left_out.left_out_rows(utterances, self._training_speakers, "evaluation")
+        return _part(utterances, self._untrained(utterances, rows), left_out.short_name)
 
     @cached_property
-    def _heard(self) -> Collection[str]:
+    def _training_speakers(self) -> Collection[str]:
         """The speakers of bona fide utterances in the whole training sets."""
         return bona_fide_speakers(self.training) if self.recipe.leave_out_speakers else ()
 
@@ -242,7 +242,7 @@ class SetParts:
         """The paths of the recordings that are used for training."""
         return frozenset(path for part in self.of_training() for path in _recordings(part))
 
-    def _unheard(self, utterances: TrialList, rows: Indices) -> Indices:
+    def _untrained(self, utterances: TrialList, rows: Indices) -> Indices:
         """Return those of `rows` whose recordings are not used for training, without duplicates."""
         passed = set(self._trained)
         chosen = []

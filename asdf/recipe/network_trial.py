@@ -245,8 +245,8 @@ def try_training(settings: Sections, folder: Path | None, utterances: TrialList 
         utterances = list_of_two(find_loss_class(tried, folder))
     with torch.random.fork_rng(devices=[]), UserErrors(_FAILED):
         whole = _train(tried, folder, utterances, steps=2)
-        begun = _train(tried, folder, utterances, steps=1)
-        resumed = _train(tried, folder, utterances, steps=2, start=_saved_and_read(begun))
+        first = _train(tried, folder, utterances, steps=1)
+        resumed = _train(tried, folder, utterances, steps=2, start=_saved_and_read(first))
     for name, value in whole.state.items():
         # Compare bits, because NaN should equal itself here.
         if value.numpy().tobytes() != resumed.state[name].numpy().tobytes():

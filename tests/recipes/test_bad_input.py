@@ -274,11 +274,38 @@ def test_a_full_disk_while_saving(own, tmp_path):
     assert path.exists()
 
 
-def test_a_checkpoint_of_another_network(trained):
-    message = trained.refusal("network.max_epochs=2", "network.network_class=small_networks.Normed")
-    assert "epoch.1.pt do not fit Normed; nothing was loaded. Layers 5 missing from" in message
-    assert "norm.bias" in message and "of the network class small_networks.Plain" in message
-    assert "Set network.network_class" in message and "another paths.system_folder" in message
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("network.max_epochs=2", "network.network_class=small_networks.Normed"),
+            (
+                "epoch.1.pt do not fit Normed; nothing was loaded. Layers 5 missing from",
+                "norm.bias",
+                "of the network class small_networks.Plain",
+                "Set network.network_class",
+                "another paths.system_folder",
+            ),
+        ),
+        (
+            ("network.max_epochs=2", "network.optimizer=sgd"),
+            ("the checkpoint was trained with another optimiser",),
+        ),
+        (
+            ("network.resume_epoch=0",),
+            ("network.resume_epoch = 0 would overwrite epoch.1.pt in", "Use 'auto' to go on"),
+        ),
+        (
+            ("network.resume_epoch=7",),
+            ("network.resume_epoch = 7: there is no epoch.7.pt in", "There are epoch.1.pt."),
+        ),
+        (("network.resume_epoch=-7", "recipe.end_stage=1"), ("there is no network",)),
+    ],
+)
+def test_a_checkpoint_that_training_cannot_go_on_from(trained, words, said):
+    message = trained.refusal(*words)
+    for text in said:
+        assert text in message
 
 
 @pytest.mark.slow
@@ -294,11 +321,6 @@ def test_a_network_of_the_original_framework_is_scored_but_not_trained_further(t
     assert trained.call("recipe.start_stage=2").status == 0 and scores.read_bytes() == before
 
 
-def test_a_checkpoint_of_another_optimiser(trained):
-    message = trained.refusal("network.max_epochs=2", "network.optimizer=sgd")
-    assert "the checkpoint was trained with another optimiser" in message
-
-
 def test_a_damaged_network(trained):
     path = trained.recipe.system() / "networks" / "epoch.1.pt"
     path.write_bytes(path.read_bytes()[:-500])
@@ -307,22 +329,11 @@ def test_a_damaged_network(trained):
     assert f"cannot read the network {path}: " in message and "nothing in it was run" in message
 
 
-def test_a_start_from_0_never_overwrites_networks(trained):
-    message = trained.refusal("network.resume_epoch=0")
-    assert "network.resume_epoch = 0 would overwrite epoch.1.pt in" in message
-    assert "Use 'auto' to go on" in message
+def test_a_start_from_0_never_overwrites_what_it_would_resume(trained):
     networks = trained.recipe.system() / "networks"
     (networks / "epoch.1.pt").rename(networks / "resume.pt")
-    assert "network.resume_epoch = 0 would overwrite resume.pt in" in trained.refusal(
-        "network.resume_epoch=0"
-    )
-
-
-def test_an_epoch_to_go_on_from_that_does_not_exist(trained):
-    message = trained.refusal("network.resume_epoch=7")
-    assert "network.resume_epoch = 7: there is no epoch.7.pt in" in message
-    assert "There are epoch.1.pt." in message
-    assert "there is no network" in trained.refusal("network.resume_epoch=-7", "recipe.end_stage=1")
+    message = trained.refusal("network.resume_epoch=0")
+    assert "network.resume_epoch = 0 would overwrite resume.pt in" in message
 
 
 def test_a_loss_that_is_not_a_number_names_the_utterances(trained):

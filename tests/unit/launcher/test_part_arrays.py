@@ -41,7 +41,7 @@ def run(array: PartArray, script: str, part: int | None = None) -> int:
     variables = {"SLURM_ARRAY_JOB_ID": "7"}
     if part is not None:
         variables["SLURM_ARRAY_TASK_ID"] = str(part)
-    command = ["bash", str(array.home / script)]
+    command = ["bash", str(array.scripts / script)]
     return subprocess.run(command, env={**os.environ, **variables}, timeout=PATIENCE_S).returncode
 
 
@@ -69,7 +69,7 @@ def test_a_part_that_ends_badly_is_not_marked(array, status):
 def test_a_part_near_its_time_limit_is_saved_and_queued_again(array):
     (array.folder / "hold").touch()
     process = subprocess.Popen(
-        ["bash", str(array.home / "parts.sh")],
+        ["bash", str(array.scripts / "parts.sh")],
         env={**os.environ, "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"},
     )
     until = time.monotonic() + PATIENCE_S
@@ -102,7 +102,7 @@ def test_only_missing_parts_are_submitted(array):
     words = sbatch_words(array, array.missing(), 2, ["--time=1:00:00"])
     assert list(words) == ["parts.sh", "merge.sh"]
     assert words["parts.sh"][0] == "--array=1,3%2" and words["parts.sh"][-1] == "--time=1:00:00"
-    assert f"--comment=asdf-parts:{array.home}" in words["merge.sh"]
+    assert f"--comment=asdf-parts:{array.scripts}" in words["merge.sh"]
     assert list(sbatch_words(array, [], None, [])) == ["merge.sh"]
 
 
