@@ -34,7 +34,6 @@ ORDERED = (
     ("rawboost.SNRmin", "rawboost.SNRmax"),
     ("augmentation.speed_min", "augmentation.speed_max"),
     ("augmentation.noise_snr_min_db", "augmentation.noise_snr_max_db"),
-    ("augmentation.bandwidth_min_hz", "augmentation.bandwidth_max_hz"),
     (
         "network.min_train_utterance_length_in_samples",
         "network.max_train_utterance_length_in_samples",

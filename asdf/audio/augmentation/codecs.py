@@ -153,7 +153,7 @@ class Coding(Part):
         section = settings.augmentation
         self.rate = settings.audio.sample_rate
         check_codecs(section.codecs, self.rate)
-        self.probability = section.probability
+        self.probability = section.codec_probability
         self.codecs = section.codecs
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:

@@ -91,13 +91,14 @@ def find_fast_size(min_points: int) -> int:
 
 
 class Bandwidth(Part):
-    """A choice of bandwidth limits, one of which is drawn for each clip."""
+    """A choice of bandwidth limits, from telephone to nearly wide, one drawn for each clip."""
+
+    min_hz = 3400.0
+    max_hz = 7500.0
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
         self.probability = section.probability
-        self.min_hz = section.bandwidth_min_hz
-        self.max_hz = section.bandwidth_max_hz
         self.rate = settings.audio.sample_rate
 
     def apply(self, clip: np.ndarray, rng: Generator) -> np.ndarray:
@@ -258,7 +259,7 @@ class Speed(Part):
 
     def __init__(self, settings: PartSettings, base: Path) -> None:
         section = settings.augmentation
-        self.probability = section.probability
+        self.probability = section.speed_probability
         self.lowest = section.speed_min
         self.highest = section.speed_max
 

@@ -106,7 +106,9 @@ class Augmentation(KnownNames):
     chain: tuple[str, ...] = setting((), check="class_path", names=AUGMENTATIONS)
     """augmentations of a training example, in this order; (): none"""
     probability: float = proportion(0.5)
-    """proportion of the examples that each part changes; noise and reverberation have their own"""
+    """proportion of the examples that each part without a probability of its own changes"""
+    speed_probability: float = proportion(0.5)
+    """proportion of the examples played faster or slower"""
     speed_min: float = setting(0.9, at_least=0.5)
     """lowest speed; 0.9 takes 1/0.9 of the time, and lowers the pitch"""
     speed_max: float = setting(1.1, at_most=2)
@@ -124,16 +126,14 @@ class Augmentation(KnownNames):
     """proportion of the examples convolved with a room impulse response"""
     reverberation_folders: tuple[str, ...] = setting((), check="path")
     """folders with room impulse responses, relative to database_folder, such as RIRS_NOISES"""
+    codec_probability: float = proportion(0.5)
+    """proportion of the examples coded and decoded"""
     codecs: tuple[
         Literal["mu-law", "a-law", "gsm", "mp3", "vorbis", "opus", "g722", "aac", "amr-nb"], ...
     ] = setting(("mu-law", "a-law", "gsm", "mp3", "vorbis", "opus"), check="unique")
     """codecs to draw from, together with a bit rate; mu-law, a-law, gsm and amr-nb at 8 kHz"""
     silence_max_s: float = setting(0.1, unit="s", at_least=0)
     """longest silence that is left at each end; how much is drawn from 0 to this"""
-    bandwidth_min_hz: float = setting(3400.0, unit="Hz", at_least=100, at_most=8000)
-    """lowest limit of the bandwidth"""
-    bandwidth_max_hz: float = setting(7500.0, unit="Hz", at_least=100, at_most=8000)
-    """highest limit of the bandwidth"""
     frequency_mask_max_hz: float = setting(1000.0, unit="Hz", above=0, at_most=8000)
     """widest band that is stopped"""
     time_mask_max_s: float = setting(0.2, unit="s", above=0)

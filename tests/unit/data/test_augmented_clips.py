@@ -79,7 +79,7 @@ def clips(utterances, augmentation=None, seed=0, rawboost=None, position="random
 
 
 def at_one_speed(speed: float) -> Speed:
-    return Speed(augmentation(probability=1.0, speed_min=speed, speed_max=speed), Path())
+    return Speed(augmentation(speed_probability=1.0, speed_min=speed, speed_max=speed), Path())
 
 
 def test_without_a_chain_nothing_is_drawn(utterances):

@@ -23,7 +23,7 @@ from tests.unit.data.conftest import LENGTHS
 
 SIZE = 4000
 KEYS = [[(epoch, (epoch + row) % 3) for row in range(3)] for epoch in range(1, 6)]
-FAST = open_chain(augmentation("speed", probability=0.5), Path())
+FAST = open_chain(augmentation("speed", speed_probability=0.5), Path())
 
 
 def clips(utterances, on_device: bool, algo: int = 4, **changes) -> TrainingClips:

@@ -91,7 +91,7 @@ def test_labels_are_those_of_the_samples_in_the_clip(utterances, position):
 
 
 def test_a_faster_clip_has_its_parts_earlier(utterances, tmp_path):
-    settings = augmentation("speed", speed_min=1.5, speed_max=1.5, probability=1.0)
+    settings = augmentation("speed", speed_min=1.5, speed_max=1.5, speed_probability=1.0)
     settings.network.train_clip_size = SIZE
     settings.network.clip_position = "start"
     settings.recipe.seed = 3
@@ -105,7 +105,7 @@ def test_a_faster_clip_has_its_parts_earlier(utterances, tmp_path):
 
 
 def test_drawn_speeds_are_those_of_the_clip(utterances, tmp_path):
-    settings = augmentation("speed", speed_min=0.7, speed_max=1.4, probability=0.8)
+    settings = augmentation("speed", speed_min=0.7, speed_max=1.4, speed_probability=0.8)
     settings.network.train_clip_size = SIZE
     settings.recipe.seed = 3
     chain = open_chain(settings, tmp_path)

@@ -95,7 +95,7 @@ def test_the_crop_is_copied_and_then_repeated_and_boosted(utterances):
 
 
 def test_the_chain_comes_after_the_vocoder(utterances):
-    settings = augmentation("speed", probability=1.0, speed_min=1.1, speed_max=1.1)
+    settings = augmentation("speed", speed_probability=1.0, speed_min=1.1, speed_max=1.1)
     part = Speed(settings, Path())
     data = clips(utterances, chain=Chain((part,)))
     draws = generator(0, "clip", 1, 3)

@@ -33,7 +33,7 @@ def base(tmp_path: Path) -> Path:
 
 def section(*parts: str, probability: float = 1.0) -> Sections:
     made = augmentation(*parts, noise_folders=("noises",), reverberation_folders=("rooms",))
-    for part in ("", "noise_", "reverberation_"):
+    for part in ("", "speed_", "noise_", "reverberation_", "codec_"):
         setattr(made.augmentation, f"{part}probability", probability)
     return made
 

@@ -11,7 +11,7 @@ from tests.augmentations import augmentation
 
 
 def speed(probability: float, lowest: float, highest: float) -> Speed:
-    values = {"probability": probability, "speed_min": lowest, "speed_max": highest}
+    values = {"speed_probability": probability, "speed_min": lowest, "speed_max": highest}
     return Speed(augmentation(**values), Path())
 
 
