@@ -53,7 +53,7 @@ ELSEWHERE = {
     "python -m asdf import AASIST-L.pth": "tests/unit/interchange reads its layout",
     "python -m asdf score aasist-l.pt": "a corpus that is not here; the same commands run above",
     "python -m asdf calibrate aasist-l.pt": "the same",
-    "asdf-antispoofing": "tests/packaging/test_newsroom.py, test_student.py; tests/test_your_own.py",
+    "asdf-antispoofing": "tests/packaging, tests/test_your_own.py",
     "python paper/run.py": "tests/packaging/test_student.py",
     "python -m asdf case net.pt call.wav": "tests/extras/forensic/case",
     "sbatch": "tests/scripts runs them under Slurm",
