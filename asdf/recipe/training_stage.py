@@ -35,12 +35,17 @@ from asdf.runs.start_records import update_record
 from asdf.scoring.computing import agree_on_precision
 from asdf.settings import Sections
 from asdf.text import count_of
-from asdf.training.checkpoints import fill_network, newest_checkpoint, progress_in, read_checkpoint
+from asdf.training.checkpoints import (
+    average_networks,
+    fill_network,
+    newest_checkpoint,
+    progress_in,
+    read_checkpoint,
+)
 from asdf.training.loop import Trainer
 from asdf.training.objective import loss_on_trials
 from asdf.training.schedules import cosine, linear
 from asdf.training.step import Step
-from asdf.training.validating import average_networks
 from asdf.trials.trial_list import TrialList
 
 

@@ -14,10 +14,11 @@ each step; whether an evaluation is due depends on the progress, which is the sa
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from torch import nn
 from tqdm import tqdm
 
 from asdf.checkpoint.network_file import NetworkFile
@@ -27,18 +28,30 @@ from asdf.data.sampler_orders import LengthGroups, Orders
 from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import TrainingPlan, Window, minibatch_per_process
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.runs.evaluations import Evaluation
-from asdf.runs.layout import RESUME, Layout
+from asdf.runs.evaluations import (
+    EER,
+    Evaluation,
+    ValidationResult,
+    last_improvement,
+    other_metrics,
+    other_precisions,
+    write_evaluations,
+)
+from asdf.runs.layout import RESUME, Layout, NetworkName
 from asdf.runs.log import LOG
+from asdf.scoring.computing import agree_on_precision
 from asdf.training.callback_group import CallbackGroup, StepObserver
 from asdf.training.callbacks import Training
-from asdf.training.checkpoints import Saving
+from asdf.training.checkpoints import Saving, remove_networks
 from asdf.training.profile import StepProfile
 from asdf.training.progress_lines import ProgressLines
 from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress, adapt_progress, agree_on_order, position_of
-from asdf.training.validating import Validate, Validation, divides
+
+# Scores the validation sets with a network; all ranks call it together and get the same result,
+# None if there is nothing to validate on.
+Validate = Callable[[nn.Module, NetworkName], ValidationResult | None]
 
 
 @dataclass(frozen=True)
@@ -102,15 +115,7 @@ class Trainer:
             self.settings.computing.profile_steps, layout.profile, step.clock, self.world
         )
         self.saving = Saving(step, layout, callbacks)
-        self.validation = Validation(
-            step=step,
-            plan=self.plan,
-            layout=layout,
-            validate=validate,
-            callbacks=callbacks,
-            saving=self.saving,
-            profile=self.profile,
-        )
+        self.validate = validate
         self.lines = ProgressLines(step, self.plan, loader, callbacks)
         self.observer = StepObserver(step, self.plan, callbacks)
 
@@ -126,12 +131,12 @@ class Trainer:
         self.step.load_state(checkpoint)
         progress = Progress.from_state(checkpoint.progress)
         adapt_progress(progress, self.utterances, self.orders, self.world)
-        self.validation.restore(progress, evaluations)
+        self._restore(progress, evaluations)
         # The reason for an earlier end is recomputed, since the settings may now allow more
         # training.
         progress.finished = plateau_end(self.settings.network, progress)
         self.progress = progress
-        self.validation.stop_early(progress)
+        self._stop_early(progress)
 
     def run(self) -> None:
         """Train to the end.
@@ -158,7 +163,7 @@ class Trainer:
             self.lines.begin_run(self.progress)
             with self.saving.running():
                 # A run that stopped at the end of an epoch saved its network without evaluating it.
-                self.validation.score_if_due(self.progress, self.finished())
+                self._score_if_due()
                 while not self.finished():
                     self._train_epoch()
                 self.saving.end()
@@ -238,7 +243,7 @@ class Trainer:
             # Not saved as `RESUME`, which the next save replaces, since an evaluated network may be
             # chosen.
             self.saving.save(self.progress.network_name(), self.progress)
-            self.validation.score_if_due(self.progress, self.finished())
+            self._score_if_due()
         elif requests.stop or requests.save or divides(intervals.checkpoint_interval_steps, step):
             self.saving.save(RESUME, self.progress)
         if requests.stop and not self.finished():
@@ -264,8 +269,86 @@ class Trainer:
         # A checkpoint exists and a resumed run evaluates first, so a stop need not wait for that.
         if stop and not self.finished():
             raise self._stopped()
-        self.validation.score_if_due(self.progress, self.finished())
+        self._score_if_due()
 
     def _stopped(self) -> Stopped:
         self.saving.settle()
         return Stopped(self.world.agree(self.stop.reason), f"after step {self.progress.step}")
+
+    def _score_if_due(self) -> None:
+        """Score the validation sets if this is due at this step and not done yet."""
+        progress = self.progress
+        intervals = self.settings.network
+        if progress.step == 0 or progress.evaluated():
+            return
+        ends_epochs = progress.position == 0 and (
+            progress.epochs % intervals.epochs_per_train_call == 0
+        )
+        is_requested = divides(intervals.evaluation_interval_steps, progress.step)
+        if not (ends_epochs or is_requested or self.finished()):
+            return
+        self.profile.end()
+        # Each rank scores its share of the sets, so all must have the same running statistics.
+        self.world.broadcast_buffers(self.step.network)
+        with self.step.whole_network() as network:
+            result = self.validate(network, progress.network_name())
+        # Networks are removed below, so the newest one must be complete on the disk first.
+        self.saving.settle()
+        if result:
+            evaluation = Evaluation(
+                network=progress.network_name(),
+                eers=result.eers,
+                scoring_precision=self._scoring_precision(),
+                chosen_by=result.chosen_by,
+                recordings=result.recordings,
+                losses=result.losses,
+                **position_of(progress, self.plan),
+            )
+            progress.evaluations.append(evaluation)
+            self.callbacks.call("on_evaluation", evaluation.record())
+            self._stop_early(progress)
+
+        def write() -> None:
+            write_evaluations(self.layout, progress.evaluations)
+            remove_networks(self.layout, self.settings, progress.evaluations)
+
+        self.world.run_on_main(write)
+        self.saving.timer.restart()
+
+    def _restore(self, progress: Progress, evaluations: list[Evaluation]) -> None:
+        """Restore the evaluations of the run so far up to a checkpoint's step.
+
+        A warning is logged if their numbers are not comparable with future ones.
+        """
+        # The steps of later evaluations are repeated, and evaluated again.
+        progress.evaluations = [
+            evaluation for evaluation in evaluations if evaluation.step <= progress.step
+        ]
+        remarks = [
+            other_precisions(progress.evaluations, self._scoring_precision()),
+            other_metrics(progress.evaluations, self.settings.network.validation_metric),
+        ]
+        for remark in filter(None, remarks):
+            LOG.warning("warning: %s", remark)
+
+    def _stop_early(self, progress: Progress) -> None:
+        """End training if the metric has not improved for `network.early_stop_evaluations`."""
+        patience = self.settings.network.early_stop_evaluations
+        metric = self.settings.network.validation_metric
+        improvement = last_improvement(progress.evaluations, metric)
+        if patience is None or improvement is None:
+            return
+        since = improvement.evaluations_since
+        if since >= patience:
+            best = improvement.evaluation.network.file
+            shown = "EER" if metric == EER else metric
+            progress.finished = f"{since} evaluations without a better {shown} than that of {best}"
+
+    def _scoring_precision(self) -> str:
+        """Return the precision of validation scores; all ranks call this together."""
+        return agree_on_precision(self.settings.computing.scoring_precision, self.world).name
+
+
+def divides(interval: int | None, step: int) -> bool:
+    """Whether a step is a multiple of an interval; None matches no step."""
+    return interval is not None and step % interval == 0

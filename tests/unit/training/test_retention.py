@@ -6,7 +6,7 @@ import torch
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation
 from asdf.runs.layout import Layout, NetworkName, list_networks
-from asdf.training.validating import average_networks, remove_networks
+from asdf.training.checkpoints import average_networks, remove_networks
 from tests.unit.conftest import network_settings
 
 # Epochs 1 to 8 by their EER on the first validation set; epochs 5 and 2 are equally good.
