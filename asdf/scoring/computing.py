@@ -45,7 +45,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.ports import load, provided
 from asdf.runs.log import LOG
 from asdf.runs.systems import call_around_forks
-from asdf.settings.sections import Audio, Computing, Network, SpeechActivity
+from asdf.settings.sections import Sections
 
 # A fork that waited forever for a thread would be no better.
 _PATIENCE_S = 60.0
@@ -335,21 +335,6 @@ def memory_errors_as(describe: Callable[[str], AsdfError]) -> Iterator[None]:
         raise describe(reason.rstrip(".")) from error
 
 
-class ScoringSettings(Protocol):
-    """The settings that scores depend on."""
-
-    @property
-    def network(self) -> Network: ...
-
-    @property
-    def computing(self) -> Computing: ...
-
-    @property
-    def sad(self) -> SpeechActivity: ...
-    @property
-    def audio(self) -> Audio: ...
-
-
 def agree_on_precision(requested: str, world: World) -> ScoringPrecision:
     """Choose one precision for all processes of `world`, which call it together.
 
@@ -395,7 +380,7 @@ def agree_on_engine(requested: str, precision: ScoringPrecision, world: World) -
     return world.run_on_main(lambda: PLAIN if PLAIN in every else local)
 
 
-def describe_scoring(settings: ScoringSettings, world: World) -> list[str]:
+def describe_scoring(settings: Sections, world: World) -> list[str]:
     """Describe precision and batches for the log, where they differ from the defaults of a CPU.
 
     All processes call it together.

@@ -321,7 +321,7 @@ class PartFinder:
     def __init__(self, search: PartSearch) -> None:
         self.search = search
         self._judged = 0
-        self._goes_on = False
+        self._continues = False
         # Consecutive windows below the threshold, joined, and their number.
         self._runs: list[tuple[WindowScore, int]] = []
 
@@ -329,7 +329,7 @@ class PartFinder:
         """Take the next window; one that is not judged belongs to no part."""
         self._judged += window.judged
         is_below = self.search.is_below(window)
-        if is_below and self._goes_on:
+        if is_below and self._continues:
             known, count = self._runs[-1]
             lowest = min(known, window, key=lambda each: each.compared)
             joined = replace(lowest, start_s=known.start_s, end_s=window.end_s, extras={})
@@ -337,7 +337,7 @@ class PartFinder:
         elif is_below:
             # Extras describe the window, and a part may grow beyond it.
             self._runs.append((replace(window, extras={}), 1))
-        self._goes_on = is_below
+        self._continues = is_below
 
     def result(self) -> Parts:
         """Return what was found so far."""

@@ -395,19 +395,21 @@ def as_recording(
             value, sample_rate = value
     limits = limits or Limits()
     name, position = name_of(value, index), index or 0
-    if isinstance(value, str | os.PathLike):
-        _refuse_rate(sample_rate, name)
+    is_path = isinstance(value, str | os.PathLike)
+    is_content = isinstance(value, _CONTENT)
+    is_file = is_path or is_content or hasattr(value, "read")
+    if is_file and sample_rate is not None:
+        raise UsageError(
+            f"{name}: sample_rate is for samples; a file states its own. Leave it out."
+        )
+    if is_path:
         path = Path(value)
         source: Path | Source = path
         if limits != Limits():
             source = Source(name, limits=limits)
         return FileRecording(position, name, path, audio, source)
-    if isinstance(value, _CONTENT) or hasattr(value, "read"):
-        _refuse_rate(sample_rate, name)
-        if isinstance(value, _CONTENT):
-            content = bytes(value)
-        else:
-            content = _read_to_end(value, name, limits)
+    if is_file:
+        content = bytes(value) if is_content else _read_to_end(value, name, limits)
         return FileRecording(position, name, None, audio, Source(name, content, limits))
     is_array = isinstance(value, list | tuple) or hasattr(value, "__array__")
     if not is_array and not hasattr(value, "detach"):
@@ -425,13 +427,6 @@ def name_of(value: Any, index: int | None) -> str:
         return os.fsdecode(value)
     number = "the recording" if index is None else f"recording {index}"
     return f"{number} ({type(value).__name__})"
-
-
-def _refuse_rate(sample_rate: Any, name: str) -> None:
-    if sample_rate is not None:
-        raise UsageError(
-            f"{name}: sample_rate is for samples; a file states its own. Leave it out."
-        )
 
 
 def _read_to_end(file: Any, name: str, limits: Limits) -> bytes:

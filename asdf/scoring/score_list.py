@@ -32,11 +32,11 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.runs.log import LOG, track
 from asdf.runs.parts import Columns, Parts, join_columns
-from asdf.scoring.computing import ScoringSettings, agree_on_engine, agree_on_precision
+from asdf.scoring.computing import agree_on_engine, agree_on_precision
 from asdf.scoring.over_time import OverTime, check_whole_time
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
 from asdf.segments import FrameTable, frame_table
-from asdf.settings.sections import SpeechActivity
+from asdf.settings.sections import Sections, SpeechActivity
 from asdf.trials.trial_list import REFERENCE, TrialList
 from asdf.version import VERSION
 
@@ -53,7 +53,7 @@ def work_of(
     scorer: Scorer,
     utterances: TrialList,
     batches: list[ScoringBatch],
-    settings: ScoringSettings,
+    settings: Sections,
     wanted: Collection[str],
 ) -> Work:
     """Return a function that describes everything scores depend on, computed once."""
@@ -317,7 +317,7 @@ class ListOverTime:
 
 
 def build_list_scorer(
-    network: nn.Module, settings: ScoringSettings, world: World, loss: TrialLoss | None = None
+    network: nn.Module, settings: Sections, world: World, loss: TrialLoss | None = None
 ) -> Scorer:
     """Return the scorer that all processes share; all processes call this together.
 
@@ -364,7 +364,7 @@ def score_list(
     scorer: Scorer,
     utterances: TrialList,
     lengths: np.ndarray,
-    settings: ScoringSettings,
+    settings: Sections,
     world: World,
     stop: StopRequest,
 ) -> np.ndarray | None:
@@ -380,7 +380,7 @@ def score_with_extras(
     scorer: Scorer,
     utterances: TrialList,
     lengths: np.ndarray,
-    settings: ScoringSettings,
+    settings: Sections,
     world: World,
     stop: StopRequest,
     wanted: Collection[str] = (),

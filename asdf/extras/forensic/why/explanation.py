@@ -217,14 +217,9 @@ class Explanation:
     def entry(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
         edges_s = [self.start_s + edge / SAMPLE_RATE for edge in self.grid.stretches]
+        names = ("name", "start_s", "end_s", "is_of_speech", "score", "filler_score", "toward")
         return {
-            "name": self.name,
-            "start_s": self.start_s,
-            "end_s": self.end_s,
-            "is_of_speech": self.is_of_speech,
-            "score": self.score,
-            "filler_score": self.filler_score,
-            "toward": self.toward,
+            **{name: getattr(self, name) for name in names},
             "is_clear": self.is_clear,
             "stretches_s": edges_s,
             "bands_hz": list(self.grid.bands_hz),
