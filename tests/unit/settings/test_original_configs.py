@@ -99,10 +99,8 @@ def test_run_configs() -> None:
 
 def test_list() -> None:
     assert list_configs(ORIGINAL / "run_configs.py") == (
-        "train-ssl-aasist\n"
-        "    Trains SSL-AASIST with RawBoost\n"
-        "  train-ssl-aasist-long < train-ssl-aasist\n"
-        "      The same with longer examples\n"
+        "train-ssl-aasist  Trains SSL-AASIST with RawBoost\n"
+        "  train-ssl-aasist-long < train-ssl-aasist  The same with longer examples\n"
         "  eval-ssl-aasist < train-ssl-aasist\n"
         "    2019-eval < eval-ssl-aasist\n"
         "cpu\n"
