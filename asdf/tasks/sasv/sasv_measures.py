@@ -101,8 +101,6 @@ class SasvSummary:
         intervals, speaker_intervals: Intervals of the metrics in `DRAWN`, over trials and over
             claimed speakers; empty if not requested, or with a single speaker.
         left_out: Values that lack a kind of trials, by column.
-        are_llrs: Whether the SASV scores are log-likelihood ratios, so that act_a_dcf is
-            meaningful.
     """
 
     name: str
@@ -112,7 +110,6 @@ class SasvSummary:
     speaker_intervals: Mapping[str, Interval] = field(default_factory=dict)
     conditions: tuple[SasvCondition, ...] = ()
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    are_llrs: bool = False
 
 
 def bayes_threshold(cost: TandemCost) -> float:
@@ -212,6 +209,8 @@ def summarise_sasv(
             values only for spoofs, the spoofs of each value are combined with all targets and
             nontargets.
         replicates: Number of replicates of each bootstrap; 0: no intervals.
+        are_llrs: Whether the SASV scores are log-likelihood ratios, so that act_a_dcf means
+            something.
         progress: Function called with the numbers of finished and of all replicates.
     """
     intervals: dict[str, Interval] = {}
@@ -230,7 +229,7 @@ def summarise_sasv(
         if lacking:
             left_out[column] = lacking
     drawn = (intervals, speaker_intervals)
-    return SasvSummary(name, result, cost, *drawn, tuple(conditions), left_out, are_llrs)
+    return SasvSummary(name, result, cost, *drawn, tuple(conditions), left_out)
 
 
 def _conditions(
@@ -246,9 +245,9 @@ def _conditions(
     lacking = []
     for value in sorted(set(values.tolist()) - {"-"}):
         chosen = values == value
-        if is_of_spoofs_alone and value not in of_spoofs:
-            continue
         if is_of_spoofs_alone:
+            if value not in of_spoofs:
+                continue
             chosen |= ~is_spoof
         if len(set(kinds[chosen].tolist())) < len(KINDS):
             lacking.append(value)
