@@ -180,8 +180,7 @@ def _eers_of(gathered: Gathered, known: Configuration) -> dict[str, Spread]:
             if measured.system in known.systems:
                 summary = measured.summary
                 interval = summary.intervals.eer if summary.intervals else None
-                eer = replace(spread_of([summary.result.eer]), interval=interval)
-                eers.setdefault(set_name, eer)
+                eers[set_name] = replace(spread_of([summary.result.eer]), interval=interval)
         for result in gathered.over_seeds.by_set.get(set_name, []):
             if result.name == known.name:
                 eers[set_name] = result.eer

@@ -150,6 +150,21 @@ def test_a_study_that_goes_on_scores_nothing_twice_and_ends_alike(trials, tmp_pa
     assert len(third.heard) == 4 * len(trials)
 
 
+def test_a_stop_while_scores_are_written_leaves_no_record_of_them(
+    trials, tmp_path, monkeypatch
+) -> None:
+    plan = plan_of(trials, tmp_path, only=ONLY[:1])
+    run_study(plan, [Rival("level", LevelDetector(), "x")])
+
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("asdf.extras.robustness.running.write_recorded", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(plan, [Rival("level", LevelDetector(), "another network")])
+    assert [path.stem for path in (tmp_path / "scores").rglob("*.made_of")] == [ONLY[0]]
+
+
 def test_numbers_are_those_of_the_metrics(trials, tmp_path) -> None:
     plan = plan_of(trials, tmp_path / "out")
     rivals = [Rival("level", LevelDetector(), "x"), Rival("half", LevelDetector(-0.5), "y")]
@@ -178,6 +193,9 @@ def test_numbers_are_those_of_the_metrics(trials, tmp_path) -> None:
             tested = paired_test(clean, degraded, **options)
             assert rows[name].changes["eer"] == tested.eer
             assert rows[name].changes["min_dcf"] == tested.min_dcf
+            for rate in ("miss", "false_alarm", "cllr"):
+                change = rows[name].values[rate].value - rows["clean"].values[rate].value
+                assert rows[name].changes[rate].value == pytest.approx(change)
     others = read_scores(plan.folder / "scores" / "half" / "white_10.txt")
     compared = {row.condition: row for row in study.compared}
     expected = paired_test(scores["white_10"], others, speakers=speakers, replicates=60)
@@ -204,9 +222,8 @@ def test_bounds_of_a_calibration_limit_costs_and_no_error_rate(trials, tmp_path)
     for row in study.measured:
         scores = read_scores(plan.folder / "scores" / "level" / f"{row.condition}.txt")
         assert np.abs(scores.scores).max() > 1
-        assert (
-            row.values["eer"] == confidence_intervals(scores, speakers=speakers, replicates=60).eer
-        )
+        expected = confidence_intervals(scores, speakers=speakers, replicates=60).eer
+        assert row.values["eer"] == expected
         limited = scores.scores.clip(-0.01, 0.01)
         expected = cllr(limited[scores.labels == 1], limited[scores.labels == 0])
         assert row.values["cllr"].value == pytest.approx(expected)
@@ -256,9 +273,8 @@ def test_outputs_hold_the_numbers(trials, tmp_path) -> None:
     left_out = {"noise": "--noise FOLDER names recordings for it"}
     files = study_files(study, left_out, {"ASDF": "x"})
     record = json.loads(files["results.json"])
-    [row] = [
-        r for r in record["results"] if r["network"] == "level" and r["condition"] == "white_0"
-    ]
+    rows = {(row["network"], row["condition"]): row for row in record["results"]}
+    row = rows["level", "white_0"]
     eer = 100 * row["eer"]
     assert row["grade"] == 0 and row["family"] == "noise" and row["eer_p_holm"] <= 1
     text = files["results.txt"]

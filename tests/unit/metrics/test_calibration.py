@@ -200,3 +200,10 @@ def test_damaged_ranges_and_knots_are_refused(change):
     entry = {**Calibration(1.0, 0.0, 0.0).content(), **change}
     with pytest.raises(AsdfError, match=r"net\.pt cannot be used"):
         read_calibration(entry, "net.pt")
+
+
+@pytest.mark.parametrize(("threshold", "supported"), [(-3, False), (-2.9, True), (3, True)])
+def test_a_threshold_is_supported_where_ratios_lie_on_both_sides(threshold, supported):
+    limited = Calibration(1.0, 0.0, threshold, lowest_llr=-3.0, highest_llr=3.0)
+    assert limited.supports_threshold == supported
+    assert Calibration(1.0, 0.0, threshold).supports_threshold

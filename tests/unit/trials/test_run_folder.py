@@ -309,3 +309,17 @@ def test_a_relative_database_folder_starts_in_the_recipe(tmp_path, setting, comm
     record = {"command": command, "working_directory": "/home/me"}
     run.layout.environment.write_text(json.dumps([{}, record]))
     assert run.database_folder() == Path(folder)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "differs"), [(100, 110, 0), (100, 111, 1), (9, "-", 1)]
+)
+def test_a_tenth_more_memory_is_no_difference(tmp_path, before, after, differs):
+    runs = []
+    for name, memory in (("a", before), ("b", after)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "settings.py").write_text("# Settings\n")
+        record = [{"peak_memory_mb": {"cuda:0": memory}}]
+        (tmp_path / name / "environment.json").write_text(json.dumps(record))
+        runs.append(open_run_folder(tmp_path / name))
+    assert len(different_environments(*runs)) == differs
