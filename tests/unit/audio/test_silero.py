@@ -22,7 +22,7 @@ from asdf.demo.articulation import draw_speaker
 from asdf.demo.voices import speak
 from asdf.errors import UsageError
 from asdf.settings.sections import SpeechActivity
-from tests.unit.audio.test_speech_activity import stretches
+from tests.unit.audio.test_speech import stretches
 
 installed = pytest.mark.skipif(
     find_spec("silero_vad") is None, reason="silero-vad is not installed"

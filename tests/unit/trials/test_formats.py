@@ -1,4 +1,4 @@
-"""Score files of others."""
+"""Score files of others, and files of decisions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from asdf.evaluation import (
     read_unlabelled_scores,
     write_scores,
 )
+from asdf.trials.formats import read_decisions
 from asdf.trials.matching import read_matched
 from asdf.trials.trial_list import TrialList
 
@@ -273,3 +274,41 @@ def test_an_underscore_makes_no_number_in_any_format(tmp_path, content):
     path.write_text(content)
     with pytest.raises(AsdfError, match=r"'(1_0.5|2-1_0)' is not a number"):
         read_any_scores(path, {"u1": 1})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a.wav bonafide\nb c.wav spoof\n",
+        "name,predict\na.wav,real\nb c.wav,fake\n",
+        'name,predict\n"a.wav","Real"\n"b c.wav","FAKE"\n',
+        "filename\tlabel\na.wav\t1\nb c.wav\t0\n",
+        "a.wav genuine\nb c.wav deepfake\n",
+    ],
+)
+def test_words_become_scores(tmp_path, text):
+    path = tmp_path / "d.txt"
+    path.write_text(text)
+    file = read_decisions(path)
+    assert (list(file.ids), file.scores.tolist(), file.labels) == (
+        ["a.wav", "b c.wav"],
+        [1, 0],
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a 1\nb 0.7\n", "line 2: expected an utterance and a class.*leave out --decisions"),
+        ("a 1\nname,predict\n", "line 2: expected an utterance and a class"),
+        ("a 1\nb\n", "line 2"),
+        ("a 1\na 0\n", "already"),
+        ("name,predict\n", "no trial"),
+    ],
+)
+def test_others_are_refused(tmp_path, text, message):
+    path = tmp_path / "d.txt"
+    path.write_text(text)
+    with pytest.raises(AsdfError, match=message):
+        read_decisions(path)

@@ -1,13 +1,17 @@
-"""Lists as arrays are the lists."""
+"""Lists and names in blocks of memory equal those that were packed."""
+
+from __future__ import annotations
 
 import hashlib
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from asdf.trials import packed_names as room
 from asdf.trials.packed_lists import pack_list, unpack_list
-from asdf.trials.packed_names import CodedColumn
+from asdf.trials.packed_names import CodedColumn, Names
 from asdf.trials.trial_list import TrialList, join
 
 
@@ -80,3 +84,20 @@ def test_a_digest_is_of_the_whole_text_however_it_is_put_together(monkeypatch, a
         trials = list_of(count, "mine")
         text = "\n".join(trials.ids).encode("utf-8", "surrogateescape")
         assert trials.digest() == hashlib.sha256(text).hexdigest()[:16]
+
+
+SOME = ["a.flac", "", "ä/б.flac", "with space.wav", "\udcff.wav", "a.flac"]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_they_are_the_same_strings_in_the_same_order(monkeypatch, at_once):
+    monkeypatch.setattr(room, "_AT_ONCE", at_once)
+    packed = Names(SOME)
+    assert list(packed) == SOME and len(packed) == 6
+    assert packed[-2] == "\udcff.wav" and packed[1:4] == SOME[1:4] and packed[::-1] == SOME[::-1]
+    assert list(pickle.loads(pickle.dumps(packed))) == SOME
+    assert list(Names([])) == [] and Names([]) == []
+    assert packed == SOME and packed == Names(iter(SOME))
+    assert packed != SOME[:5] and packed != [*SOME[:5], "b.flac"] and packed != "a.flac"
+    with pytest.raises(IndexError):
+        packed[6]
