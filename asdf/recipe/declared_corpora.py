@@ -112,12 +112,11 @@ def read_named(name: str, folder: Path) -> TrialList:
     return part.of(trials)
 
 
-@dataclass(frozen=True)
-class CorpusReading:
+class CorpusReading(NamedTuple):
     """The utterances of a corpus, and notes on them for the user."""
 
     utterances: TrialList
-    notes: Sequence[str] = ()
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)

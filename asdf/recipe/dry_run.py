@@ -170,13 +170,15 @@ def _checks(settings: Sections, folders: Folders, lists: list[TrialList]) -> lis
     if lists and (recipe.execute_stage(1) or recipe.execute_stage(2)):
         checks.append(partial(_check_references, settings, folders.recipe, lists))
     if trains(settings):
+        from asdf.training.steps.training_step import find_training_step
+
         if settings.augmentation.chain:
             checks.append(partial(open_chain, settings, folders.database, folders.recipe))
         if settings.vocoding.vocoders:
             checks.append(partial(try_vocoders, settings, folders.recipe))
         checks.append(partial(_check_network, settings, folders.recipe))
         checks.append(partial(find_sampler, settings, folders.recipe))
-        checks.append(partial(_check_training_step, settings, folders.recipe))
+        checks.append(partial(find_training_step, settings, folders.recipe))
         if settings.network.validation_metric != EER:
             checks.append(partial(check_metric, settings, folders.recipe))
     # Without training, the networks must exist already.
@@ -281,12 +283,6 @@ def _describe_epoch(
         f"{described} = {steps} steps per epoch, at most {network.max_epochs} epochs and "
         f"{total:,} steps"
     )
-
-
-def _check_training_step(settings: Sections, recipe_folder: Path) -> None:
-    from asdf.training.steps.training_step import find_training_step
-
-    find_training_step(settings, recipe_folder)
 
 
 def _check_references(settings: Sections, recipe_folder: Path, lists: list[TrialList]) -> None:

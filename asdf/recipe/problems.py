@@ -29,10 +29,10 @@ from asdf.settings.relations import has_front_end
 from asdf.settings.sections import SAMPLERS, Network, Recipe, Sections
 
 # The work of a stage is determined by the framework functions that it calls.
-MEASURES = frozenset({"lengths"})
-TRAINS = frozenset({"train_network"})
-SCORES = frozenset({"evaluate_network"})
-REPORTS = frozenset({"report_results"})
+MEASURES = "lengths"
+TRAINS = "train_network"
+SCORES = "evaluate_network"
+REPORTS = "report_results"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def check_work(settings: Sections, stages: Mapping[int, Stage]) -> None:
         UsageError: they would do nothing at all, or train on nothing.
     """
     chosen = chosen_stages(settings.recipe, stages)
-    is_training = any(stage.calls & TRAINS for stage in chosen)
+    is_training = any(TRAINS in stage.calls for stage in chosen)
     if is_training and not settings.network.scores_only and not settings.recipe.training_sets:
         raise UsageError(
             "recipe.training_sets is empty: there is nothing to train on. Name a corpus."
@@ -110,11 +110,15 @@ def chosen_stages(recipe: Recipe, stages: Mapping[int, Stage]) -> list[Stage]:
 def _idle_reason(stage: Stage, settings: Sections) -> str:
     """Return why a stage would do nothing; '' if it does something, or if unknown."""
     recipe = settings.recipe
-    if stage.calls & MEASURES and not sets_in_use(settings):
+    if MEASURES in stage.calls and not sets_in_use(settings):
         return "no corpus is named"
-    if stage.calls & TRAINS and settings.network.scores_only and not settings.recipe.validated_sets:
+    if (
+        TRAINS in stage.calls
+        and settings.network.scores_only
+        and not settings.recipe.validated_sets
+    ):
         return "recipe.validation_sets is empty"
-    if stage.calls & (SCORES | REPORTS):
+    if stage.calls & {SCORES, REPORTS}:
         if not recipe.evaluation_sets:
             return "recipe.evaluation_sets is empty"
         if recipe.selected_epochs == ():
@@ -156,14 +160,14 @@ def describe_stages(settings: Sections, folders: Folders, stages: Mapping[int, S
 def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterator[str]:
     """Yield descriptions of the framework functions that the stage calls."""
     recipe = settings.recipe
-    if stage.calls & MEASURES:
+    if MEASURES in stage.calls:
         names = [*recipe.training_sets, *recipe.validated_sets, *recipe.evaluation_sets]
         yield f"of {', '.join(dict.fromkeys(names))}"
         yield f"writes {folders.sad}"
-    if stage.calls & TRAINS:
+    if TRAINS in stage.calls:
         yield from _describe_training(settings, folders)
     scored = ", ".join(recipe.evaluation_sets)
-    if stage.calls & SCORES:
+    if SCORES in stage.calls:
         selected = "the last epoch"
         if recipe.selected_epochs is not None:
             selected = "epochs " + ", ".join(map(str, recipe.selected_epochs))
@@ -171,7 +175,7 @@ def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterat
             selected = _describe_resumed(settings.network)
         yield f"score {scored} with {selected} of {folders.networks}"
         yield f"writes {folders.layout.scores}"
-    if stage.calls & REPORTS:
+    if REPORTS in stage.calls:
         yield f"of {scored}"
         yield f"writes {folders.layout.results}"
 

@@ -36,11 +36,9 @@ def code_files(recipe_folder: Path, class_paths: Iterable[str]) -> dict[str, Pat
     that folder are left out.
     """
     recipe_folder = recipe_folder.resolve()
-    modules = []
-    for class_path in class_paths:
-        # Torch's optimisers are not the user's code; the record states torch's version.
-        if not class_path.startswith("torch."):
-            modules.append(class_path.rpartition(".")[0])
+    # Torch's optimisers are not the user's code; the record states torch's version.
+    own = [class_path for class_path in class_paths if not class_path.startswith("torch.")]
+    modules = [class_path.rpartition(".")[0] for class_path in own]
     paths = [recipe_folder / "run.py", *sorted((recipe_folder / "configs").glob("*.py"))]
     paths += sorted(_modules_in(recipe_folder, modules))
     files = {str(path.relative_to(recipe_folder)): path for path in paths if path.is_file()}
@@ -55,19 +53,13 @@ def _modules_in(recipe_folder: Path, modules: Iterable[str]) -> set[Path]:
     """Return the user's modules in the recipe's folder: all loaded ones, and `modules`."""
     # Modules that only other stages need are not loaded, but named in a setting.
     candidates = {recipe_folder / f"{module.replace('.', '/')}.py" for module in modules}
-    # Iterate over a copy, since another thread may import a module meanwhile.
-    for module in list(sys.modules):
-        path = _file_of(module)
-        if path:
-            candidates.add(path)
+    # A copy of the names, since another thread may import a module meanwhile.
+    candidates.update(filter(None, map(_file_of, list(sys.modules))))
     # An environment or this package may be installed in the recipe's folder.
     installed = (_PACKAGE, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve())
     others = tuple(folder for folder in installed if folder.is_relative_to(recipe_folder))
-    paths = set()
-    for path in candidates:
-        if path.is_relative_to(recipe_folder) and not any(map(path.is_relative_to, others)):
-            paths.add(path)
-    return paths
+    inside = [path for path in candidates if path.is_relative_to(recipe_folder)]
+    return {path for path in inside if not any(map(path.is_relative_to, others))}
 
 
 def save_code(files: Mapping[str, Path], folder: Path) -> dict[str, str]:
