@@ -82,14 +82,14 @@ def statements(one: Examined, case: Case, *, is_brief: bool = False) -> list[str
         decision = "" if is_brief else f" ({case.heading.decision})"
         remark = [_sentence(result.remark)] if result.remark and not is_brief else []
         return [*sentences, f"Verdict: {result.verdict}{decision}.", *remark]
-    if result.unlike:
+    if result.is_doubted:
         sentences.append(_sentence(result.remark))
     sentences += _score_sentences(result, score, is_brief)
     if result.verdict:
         decision = "" if is_brief else f" ({case.heading.decision})"
         sentences.append(f"Verdict: {result.verdict}{decision}.")
     # Otherwise, the remark was stated above.
-    if result.judged and result.remark and not result.unlike:
+    if result.judged and result.remark and not result.is_doubted:
         sentences.append(_sentence(result.remark))
     return sentences
 
