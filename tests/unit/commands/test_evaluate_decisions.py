@@ -41,10 +41,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_threshold_of_another_set(capsys, folder):
-    status, out, err = run(
-        capsys, "eval.txt", "--threshold-from", "dev.txt", "--threshold-by", "best-f1",
-        "--replicates", "50", "--json", "out.json", "--csv", "out.csv",
-    )  # fmt: skip
+    words = ["--threshold-from", "dev.txt", "--threshold-by", "best-f1", "--replicates", "50"]
+    outputs = ["--json", "out.json", "--csv", "out.csv"]
+    status, out, err = run(capsys, "eval.txt", *words, *outputs)
     assert (status, err) == (0, "")
     assert "threshold            0.5000   at the best macro-F1 of dev.txt\n" in out
     # By hand: F1 of bona fide 6/8, of spoof 4/6.
@@ -85,10 +84,9 @@ def test_the_threshold_of_a_calibrated_network(capsys, folder, network_file):
 
 
 def test_decisions_of_a_macro_f1_challenge(capsys, folder):
-    status, out, err = run(
-        capsys, "predict.csv", "--protocol", "eval.csv", "--decisions", "--by", "type",
-        "--replicates", "50", "--json", "out.json", "--latex", "out.tex",
-    )  # fmt: skip
+    words = ["--protocol", "eval.csv", "--decisions", "--by", "type", "--replicates", "50"]
+    outputs = ["--json", "out.json", "--latex", "out.tex"]
+    status, out, err = run(capsys, "predict.csv", *words, *outputs)
     assert (status, err) == (0, "")
     speech = (4 / 5 + 2 / 3) / 2
     music = (2 / 3 + 2 / 3) / 2
@@ -113,9 +111,8 @@ def test_several_systems_have_a_threshold_each(capsys, folder):
     assert status == 2
     assert "--threshold-from is given 1 times for 2 systems" in err
     (folder / "dev2.txt").write_text(DEV.replace("d2 1 2.0", "d2 1 -3.0"))
-    status, out, _ = run(
-        capsys, *words, "--threshold-from", "dev2.txt", "--threshold-by", "best-accuracy"
-    )
+    more = ["--threshold-from", "dev2.txt", "--threshold-by", "best-accuracy"]
+    status, out, _ = run(capsys, *words, *more)
     assert status == 0
     assert value(out, "threshold") == "0.5000"
     assert out.count("best accuracy of dev2.txt") == 1
@@ -138,10 +135,8 @@ def test_options_that_do_not_go_together(capsys, folder, words, message):
 def test_a_threshold_from_scores_with_a_protocol(capsys, folder):
     (folder / "bare.txt").write_text("d1 1.0\nd2 2.0\nd3 0.0\nd4 -1.0\n")
     (folder / "p.txt").write_text("d1 bonafide\nd2 bonafide\nd3 spoof\nd4 spoof\n")
-    status, out, _ = run(
-        capsys, "eval.txt", "--threshold-from", "bare.txt", "--threshold-protocol", "p.txt",
-        "--replicates", "0",
-    )  # fmt: skip
+    words = ["--threshold-from", "bare.txt", "--threshold-protocol", "p.txt", "--replicates", "0"]
+    status, out, _ = run(capsys, "eval.txt", *words)
     assert status == 0
     assert value(out, "threshold") == "0.5000"
     assert value(out, "balanced accuracy") == f"{100 * (3 / 4 + 2 / 3) / 2:.2f}"
