@@ -156,8 +156,7 @@ def measure_left_out(
 
 def evaluates_left_out(run: RunFolder) -> bool:
     """Whether a run evaluated what it left out of training."""
-    setting = run.settings().get(_EVALUATE)
-    return setting is not None and setting.text == "True"
+    return _value_of(run, _EVALUATE) is True
 
 
 def _value_of(run: RunFolder, setting: str) -> object:
