@@ -28,10 +28,10 @@ from asdf.checkpoint.weights_file import READABLE
 from asdf.errors import AsdfError
 from asdf.hub import hub_name
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import NetworkSections
 from asdf.networks.split import tensors_digest
 from asdf.runs.log import LOG
 from asdf.settings.front_end_values import BUNDLE
+from asdf.settings.sections import Sections
 from asdf.text import and_more, shorten
 
 _MODEL = "model."
@@ -59,7 +59,7 @@ class Base:
 _BASES: WeakKeyDictionary[nn.Module, Base] = WeakKeyDictionary()
 
 
-def saves_only_trained(settings: NetworkSections) -> bool:
+def saves_only_trained(settings: Sections) -> bool:
     """Return whether files of the network leave out weights from `front_end.weights`."""
     if settings.front_end.weights is None:
         return False
@@ -68,7 +68,7 @@ def saves_only_trained(settings: NetworkSections) -> bool:
     return settings.network.save_only_trained
 
 
-def note_base(network: nn.Module, settings: NetworkSections) -> None:
+def note_base(network: nn.Module, settings: Sections) -> None:
     """Store the base of a network whose pretrained weights have just been loaded."""
     if not saves_only_trained(settings):
         return

@@ -35,7 +35,6 @@ from asdf.hub import HubName, download_network, find_published, name_of, parse_n
 from asdf.interchange.pretrained import build_pretrained
 from asdf.networks.attached import PREFIX
 from asdf.networks.build import build_network
-from asdf.networks.interface import NetworkSections
 from asdf.networks.split import tensors_digest
 from asdf.ports import load, provided
 from asdf.runs.evaluations import best_network
@@ -269,7 +268,7 @@ def network_digest(named: AnyPath) -> str:
     return _digest(file.state)
 
 
-def digest_in_memory(network: nn.Module, settings: NetworkSections) -> str | None:
+def digest_in_memory(network: nn.Module, settings: Sections) -> str | None:
     """Return the digest of the current or future file of a network in memory.
 
     Returns:

@@ -25,7 +25,8 @@ from asdf.networks.back_ends.graph_back_end import (
 )
 from asdf.networks.filters import SincFilters
 from asdf.networks.functions import largest_magnitudes
-from asdf.networks.interface import DetectorNetwork, NetworkSections, repeat_short
+from asdf.networks.interface import DetectorNetwork, repeat_short
+from asdf.settings.sections import Sections
 
 FILTERS = 70
 FILTER_LENGTH = 128
@@ -52,7 +53,7 @@ class AASIST(GraphBackEnd, DetectorNetwork):
     frequency_masking = False
     """In training, silence up to 19 neighbouring filters. A derived class may turn it on."""
 
-    def __init__(self, settings: NetworkSections) -> None:
+    def __init__(self, settings: Sections) -> None:
         super().__init__(self.sizes, pool_time=True)
         self.conv_time = SincFilters(FILTERS, FILTER_LENGTH)
         self.pool_magnitudes = MagnitudePool()

@@ -17,13 +17,7 @@ from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import (
-    NetworkSections,
-    frame_hop,
-    front_end_parameters,
-    note_audio,
-    waveform_channels,
-)
+from asdf.networks.interface import frame_hop, front_end_parameters, note_audio, waveform_channels
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
     FRONT_END_SETTING,
@@ -33,7 +27,7 @@ from asdf.networks.ssl_detector import (
 from asdf.networks.tuning import tune_front_ends
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.relations import that_keep_time
-from asdf.settings.sections import Audio
+from asdf.settings.sections import Audio, Sections
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 SETTING = "network.network_class"
@@ -53,9 +47,7 @@ class Summary:
 
 
 def build_network(
-    settings: NetworkSections,
-    folder: Path | None = None,
-    load: Callable[[nn.Module], None] | None = None,
+    settings: Sections, folder: Path | None = None, load: Callable[[nn.Module], None] | None = None
 ) -> nn.Module:
     """Build the network of the settings with random weights, without reading any file.
 
@@ -109,7 +101,7 @@ def build_network(
     return network
 
 
-def channels_of(settings: NetworkSections, folder: Path | None) -> int | None:
+def channels_of(settings: Sections, folder: Path | None) -> int | None:
     """Return the number of channels that the network takes; None for waveforms (batch, samples).
 
     Raises:

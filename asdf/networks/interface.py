@@ -28,9 +28,6 @@ from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.functions import at_least, is_traced
 from asdf.settings.sections import USUAL_AUDIO, Audio, Sections
 
-# Networks read audio, network, spectrum, front_end, back_end, localisation and lora of them.
-NetworkSections = Sections
-
 _NOTED = "_heard_audio"
 COLUMNS = "columns"
 FURTHER_INPUTS = (LENGTHS, REFERENCES, COLUMNS)
@@ -159,7 +156,7 @@ class DetectorNetwork(nn.Module, ABC):
     further_inputs: tuple[str, ...] = ()
     input_columns: tuple[str, ...] = ()
 
-    def __init__(self, settings: NetworkSections) -> None:
+    def __init__(self, settings: Sections) -> None:
         """Build the network with random weights drawn from torch's default generator.
 
         Args:

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.casting import in_full_precision
 from asdf.networks.filters import SincFilters
-from asdf.networks.interface import DetectorNetwork, NetworkSections, repeat_short
+from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.settings.fields import OwnSettings, setting
+from asdf.settings.sections import Sections
 
 POOL = 3
 BLOCKS = 6
@@ -87,7 +88,7 @@ class RawNet2(DetectorNetwork):
     # None, so that front_end.weights are not even read.
     front_end_class: ClassVar[None] = None
 
-    def __init__(self, settings: NetworkSections) -> None:
+    def __init__(self, settings: Sections) -> None:
         super().__init__(settings)
         sizes = RawNet2Sizes.of(settings)
         filters = sizes.rawnet2_filters

@@ -28,7 +28,6 @@ from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
 from asdf.networks.interface import (
     DetectorNetwork,
-    NetworkSections,
     Outputs,
     Padded,
     as_outputs,
@@ -39,7 +38,7 @@ from asdf.networks.interface import (
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import describe_error, find_class
 from asdf.settings.relations import that_keep_time
-from asdf.settings.sections import BACK_ENDS, Localisation
+from asdf.settings.sections import BACK_ENDS, Localisation, Sections
 from asdf.settings.sections import BackEnd as BackEndSettings
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
@@ -120,7 +119,7 @@ class SSLDetector(DetectorNetwork):
     paper: ClassVar[str] = ""
     further_inputs: tuple[str, ...] = (LENGTHS,)
 
-    def __init__(self, settings: NetworkSections) -> None:
+    def __init__(self, settings: Sections) -> None:
         super().__init__(settings)
         front_end_class = find_front_end_class(settings.front_end) or self.front_end_class
         self.front_end = build_end(
@@ -150,7 +149,7 @@ class SSLDetector(DetectorNetwork):
         self.shortest_input = self.front_end.min_samples(self.back_end.shortest_frames)
 
     @abstractmethod
-    def make_back_end(self, settings: NetworkSections) -> BackEnd:
+    def make_back_end(self, settings: Sections) -> BackEnd:
         """Return the back end for `self.front_end`, which already exists.
 
         This may set `self.fixed_samples`, if the back end does not.
@@ -271,7 +270,7 @@ class PairedDetector(SSLDetector):
         """Return the minimum number of layers of the back end."""
         return cls.back_end_class.min_layers(sizes)
 
-    def make_back_end(self, settings: NetworkSections) -> BackEnd:
+    def make_back_end(self, settings: Sections) -> BackEnd:
         """Return the back end of `back_end_class`."""
         return self.back_end_class.from_settings(settings, self.front_end)
 
@@ -334,7 +333,7 @@ def find_back_end_class(
 class ComposedDetector(SSLDetector):
     """The front end of `front_end.front_end_class`, the back end of `back_end.back_end_class`."""
 
-    def make_back_end(self, settings: NetworkSections) -> BackEnd:
+    def make_back_end(self, settings: Sections) -> BackEnd:
         """Return the back end that the settings name.
 
         Raises:

@@ -31,11 +31,11 @@ from torch import Tensor, nn
 from asdf.errors import UsageError
 from asdf.networks.casting import without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd, all_parameters
-from asdf.networks.interface import NetworkSections, front_end_parameters, untrained_parameters
+from asdf.networks.interface import front_end_parameters, untrained_parameters
 from asdf.runs.seeds import derived_seed
 from asdf.settings.front_end_values import TARGETS, is_pattern
 from asdf.settings.sections import FrontEnd as FrontEndSettings
-from asdf.settings.sections import Lora
+from asdf.settings.sections import Lora, Sections
 from asdf.text import and_more, did_you_mean
 
 # The parts of attention's joined projection, in this order.
@@ -266,7 +266,7 @@ def updated_modules(network: nn.Module) -> Iterator[_Updated]:
             yield module
 
 
-def tune_front_ends(network: nn.Module, settings: NetworkSections) -> None:
+def tune_front_ends(network: nn.Module, settings: Sections) -> None:
     """Add `lora` to the network's front ends, and set what of them is trained.
 
     Updates are added after pretrained weights are loaded, which see the plain modules.

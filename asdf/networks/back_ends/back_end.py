@@ -23,9 +23,8 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import NetworkSections
 from asdf.ports import load
-from asdf.settings.sections import BACK_ENDS
+from asdf.settings.sections import BACK_ENDS, Sections
 
 Takes = Literal["features", "hidden_states", "layer_outputs"]
 
@@ -79,7 +78,7 @@ class BackEnd(nn.Module, ABC):
     frame_dimension: int = 0
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         """Build the back end for `front_end`, whose `dimension` and `layers` are known.
 
         Raises:
@@ -148,7 +147,7 @@ class SizedBackEnd(BackEnd):
     size_settings: ClassVar[tuple[str, ...] | None] = None
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         sizes = settings.back_end
         if cls.size_settings is None:
             return cls(front_end.dimension, sizes)

@@ -21,9 +21,9 @@ from asdf.errors import UsageError
 from asdf.networks.back_ends.back_end import BackEnd, FrameMaps, SizedBackEnd, TimedBackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.fields import OwnSettings, proportion, setting
+from asdf.settings.sections import Sections
 
 POOL = 16
 """Number of frames, and of feature values, pooled into one: four poolings by 2."""
@@ -132,7 +132,7 @@ class MapLCNNBackEnd(_LCNNLayers, BackEnd):
         self.add_layers(maps.maps, maps.values, dropout)
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         return cls(FrameMaps(front_end, POOL), LCNNSizes.of(settings).lcnn_dropout)
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:

@@ -23,9 +23,10 @@ from asdf.networks.back_ends.back_end import BackEnd, TimedBackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.encoder_layers import weighted_sum
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import NetworkSections, softmax_over_frames
+from asdf.networks.interface import softmax_over_frames
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.fields import OwnSettings, setting
+from asdf.settings.sections import Sections
 
 
 @dataclass
@@ -76,7 +77,7 @@ class MHFABackEnd(TimedBackEnd):
         return weighted_sum(states, weights_N.softmax(dim=0))
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         sizes = MHFASizes.of(settings)
         return cls(
             front_end.dimension,

@@ -23,9 +23,9 @@ from asdf.errors import UsageError
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.fields import FRAME_SAMPLES, MAX_CLIP_SAMPLES, OwnSettings, setting
+from asdf.settings.sections import Sections
 
 POOL = 3
 
@@ -59,7 +59,7 @@ class SLSBackEnd(BackEnd):
         self.fc3 = nn.Linear(hidden, 2)
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         """Build it for recordings of `back_end.sls_samples` samples.
 
         Raises:

@@ -24,8 +24,8 @@ from asdf.networks.back_ends.graph_back_end import GraphBackEnd, Sizes, normaliz
 from asdf.networks.casting import weights_cast_together
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.functions import LearningSELU, softmax_mean
-from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.sections import Sections
 
 PROJECTED = 128
 POOL = 3
@@ -55,7 +55,7 @@ class AASISTBackEnd(GraphBackEnd, BackEnd):
         )
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         return cls(front_end.dimension)
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:

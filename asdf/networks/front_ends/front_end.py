@@ -31,7 +31,7 @@ from torch import Tensor, library, nn
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.encoder_layers import WeightedSum
 from asdf.networks.functions import VARIANCE_FLOOR, normalize_rows
-from asdf.networks.interface import NetworkSections, Padded, pad_rows, repeat_short
+from asdf.networks.interface import Padded, pad_rows, repeat_short
 from asdf.settings.front_end_values import is_pattern, read_layer_range
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
@@ -182,7 +182,7 @@ class FrontEnd(nn.Module, ABC):
     sample_rate: int | None = None
     waveform_channels: int | None = None
 
-    def __init__(self, settings: FrontEndSettings, sections: NetworkSections | None = None) -> None:
+    def __init__(self, settings: FrontEndSettings, sections: Sections | None = None) -> None:
         """Build it with random weights; `asdf.interchange.load_pretrained` loads pretrained ones.
 
         Args:
@@ -217,7 +217,7 @@ class FrontEnd(nn.Module, ABC):
         self.freeze(settings.frozen)
 
     @classmethod
-    def from_settings(cls, sections: NetworkSections) -> FrontEnd:
+    def from_settings(cls, sections: Sections) -> FrontEnd:
         """Build it from all sections, even if its constructor takes only `sections.front_end`.
 
         Raises:

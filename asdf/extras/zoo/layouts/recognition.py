@@ -61,7 +61,6 @@ from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import is_antideepfake
 from asdf.interchange.hugging_face import read_state
 from asdf.networks.front_ends.architectures import Architecture
-from asdf.networks.interface import NetworkSections
 from asdf.settings.front_end_values import BUNDLE
 from asdf.settings.sections import FrontEnd, Sections, assign
 from asdf.text import shorten
@@ -307,7 +306,7 @@ def _name_class(
 
 
 def _set_architecture(
-    settings: NetworkSections,
+    settings: Sections,
     kind: str,
     state: Mapping[str, Tensor],
     chosen: Mapping[str, Any],

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from asdf.networks.back_ends.sls import SLSSizes
-from asdf.networks.interface import NetworkSections
-from asdf.settings.sections import FRAME_SAMPLES, assign
+from asdf.settings.sections import FRAME_SAMPLES, Sections, assign
 from asdf.trials.how_scored import PUBLISHED, ScoredLength
 
 _MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
@@ -23,7 +22,7 @@ _NORMALIZE = "front_end.normalize_waveforms"
 
 
 def published_length(
-    settings: NetworkSections, kind: str, chosen: Mapping[str, Any], samples: int | None = None
+    settings: Sections, kind: str, chosen: Mapping[str, Any], samples: int | None = None
 ) -> list[str]:
     """Set the scored length of recordings to that of the published programs; return notes.
 
@@ -68,7 +67,7 @@ def published_length(
 
 
 def antideepfake_scoring(
-    settings: NetworkSections, one_class: str | None, chosen: Mapping[str, Any]
+    settings: Sections, one_class: str | None, chosen: Mapping[str, Any]
 ) -> list[str]:
     """Set the processing and the score of AntiDeepfake's program; return notes.
 
@@ -91,7 +90,7 @@ def antideepfake_scoring(
     return notes + whole_recordings(settings, chosen)
 
 
-def whole_recordings(settings: NetworkSections, chosen: Mapping[str, Any]) -> list[str]:
+def whole_recordings(settings: Sections, chosen: Mapping[str, Any]) -> list[str]:
     """Set that recordings are scored as a whole; return notes.
 
     Args:

@@ -21,9 +21,8 @@ from asdf.networks.back_ends.nes2net import Nes2NetSizes
 from asdf.networks.back_ends.sls import SLSSizes
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.transformers_config import config_text
-from asdf.networks.interface import NetworkSections
 from asdf.networks.rawnet2 import RawNet2Sizes
-from asdf.settings.sections import assign
+from asdf.settings.sections import Sections, assign
 
 ARCHITECTURE = "front_end.architecture"
 SHAPES = "by the shapes of the layers"
@@ -99,7 +98,7 @@ def find_architecture(path: Path, state: Mapping[str, Tensor]) -> str:
 def set_sizes(
     kind: str,
     state: Mapping[str, Tensor],
-    settings: NetworkSections,
+    settings: Sections,
     chosen: Mapping[str, Any],
     path: Path,
     whose: str,
@@ -138,7 +137,7 @@ def _count_blocks(state: Mapping[str, Tensor], stem: str) -> int:
     return len({name.partition(".")[0] for name in names})
 
 
-def _sls_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _sls_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     architecture = Architecture.from_text(settings.front_end.architecture)
     hidden, inputs = state["back_end.fc1.weight"].shape
     # SLS uses the maxima of squares of 3 frames and 3 features.
@@ -153,7 +152,7 @@ def _sls_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     return {"back_end.sls_samples": (samples, reason), "back_end.sls_hidden": (hidden, SHAPES)}
 
 
-def _nes2net_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _nes2net_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     convolutions = _count_blocks(state, f"{_BLOCK}0.convs.")
     # The last part of each split is passed on without a layer.
     splits = (_count_blocks(state, _BLOCK) + 1, convolutions + 1)
@@ -171,7 +170,7 @@ def _nes2net_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Si
     }
 
 
-def _conformer_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _conformer_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     block = f"{_BACK_END}{_CONFORMER_BLOCK}"
     attention = f"{block}0.attn.fn."
     dimension = state["back_end.conformer.class_token"].shape[1]
@@ -188,18 +187,18 @@ def _conformer_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> 
     }
 
 
-def _gated_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _gated_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     """Return the Conformer's sizes but its width, which is that of the front end."""
     sizes = _conformer_sizes(state, settings)
     del sizes["back_end.conformer_dimension"]
     return sizes
 
 
-def _mamba_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _mamba_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     return {"back_end.mamba_blocks": (_count_blocks(state, f"{_BACK_END}{_MAMBA_BLOCK}"), SHAPES)}
 
 
-def _check_knots(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _check_knots(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     """Refuse splines whose knots were moved, as in no published file.
 
     Raises:
@@ -214,7 +213,7 @@ def _check_knots(state: Mapping[str, Tensor], settings: NetworkSections) -> Size
     return {}
 
 
-def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _mlp_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     """Return the layers of DeepFense's MLP; each has an activation without parameters."""
     block = f"{_BACK_END}projection_block."
     widths = []
@@ -232,7 +231,7 @@ def _mlp_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     }
 
 
-def _rawgat_fusion(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _rawgat_fusion(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     width = state["GAT_layer3.att_proj.weight"].shape[1]
     name = "back_end.rawgat_fusion"
     if width == 2 * len(state["GAT_layer1.bn.weight"]):
@@ -248,7 +247,7 @@ _MAP_LAYERS = {
 }
 
 
-def _map_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _map_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     """Return the settings of the maps for a network of Whisper-MesoNet's program."""
     kind = settings.network.network_class.rpartition(".")[2]
     maps = state[_BACK_END + _MAP_LAYERS[kind]].shape[1]
@@ -261,9 +260,7 @@ def _map_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
     return sizes
 
 
-def _cepstra_of(
-    kind: str, has_encoder: bool, maps: int, settings: NetworkSections
-) -> tuple[str, str]:
+def _cepstra_of(kind: str, has_encoder: bool, maps: int, settings: Sections) -> tuple[str, str]:
     """Return the front end, and how it is known, of a network of Whisper-MesoNet's program.
 
     Raises:
@@ -305,7 +302,7 @@ def _whisper_config(state: Mapping[str, Tensor]) -> str:
     )
 
 
-def _rawnet2_sizes(state: Mapping[str, Tensor], settings: NetworkSections) -> Sizes:
+def _rawnet2_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     layers = [name for name in state if name.startswith("gru.weight_hh_l")]
     return {
         "back_end.rawnet2_layers": (len(layers), SHAPES),
@@ -332,7 +329,7 @@ _BY_SHAPE: dict[str, dict[str, tuple[str, int]]] = {
         "rawnet2_embedding": ("fc1_gru.weight", 0),
     },
 }
-_SIZES: dict[str, Callable[[Mapping[str, Tensor], NetworkSections], Sizes]] = {
+_SIZES: dict[str, Callable[[Mapping[str, Tensor], Sections], Sizes]] = {
     "SSL_SLS": _sls_sizes,
     "SSL_Nes2NetX": _nes2net_sizes,
     "SSL_Conformer": _conformer_sizes,

@@ -23,9 +23,9 @@ from asdf.errors import UsageError
 from asdf.networks.back_ends.back_end import BackEnd
 from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.fields import MAX_CLIP_SAMPLES, OwnSettings, setting
+from asdf.settings.sections import Sections
 
 VARIANCE_FLOOR = 1e-7
 """Number that transformers' extractors add to a waveform's variance before normalising."""
@@ -63,7 +63,7 @@ class ClassesBackEnd(BackEnd):
 
     short_name = "classes"
 
-    def __init__(self, settings: NetworkSections, front_end: FrontEnd) -> None:
+    def __init__(self, settings: Sections, front_end: FrontEnd) -> None:
         super().__init__()
         sizes = ClassSizes.of(settings)
         names = sizes.classifier_classes
@@ -154,7 +154,7 @@ class SSL_Classifier(PairedDetector):
     back_end_class: ClassVar[type[BackEnd]] = ClassesBackEnd
     further_inputs = ()
 
-    def __init__(self, settings: NetworkSections) -> None:
+    def __init__(self, settings: Sections) -> None:
         super().__init__(settings)
         self.front_end.variance_floor = VARIANCE_FLOOR
         self.padded_samples = ClassSizes.of(settings).classifier_padding

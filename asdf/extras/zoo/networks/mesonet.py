@@ -22,9 +22,9 @@ from asdf.networks.back_ends.back_end import BackEnd, FrameMaps
 from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.functions import is_traced
-from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
 from asdf.settings.fields import OwnSettings, setting
+from asdf.settings.sections import Sections
 
 CHANNELS = 16
 POOL = 32
@@ -67,7 +67,7 @@ class MesoNetBackEnd(BackEnd):
         self.fc2 = nn.Linear(CHANNELS, 2)
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         return cls(FrameMaps(front_end, POOL), MesoNetSizes.of(settings).mesonet_pooled)
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:

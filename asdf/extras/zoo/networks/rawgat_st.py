@@ -32,8 +32,9 @@ from asdf.networks.back_ends.graph_back_end import normalize_map, order_map
 from asdf.networks.casting import in_full_precision, without_autocast
 from asdf.networks.filters import SincFilters
 from asdf.networks.functions import LearningSELU, largest_magnitudes, share
-from asdf.networks.interface import DetectorNetwork, NetworkSections, cut_or_repeat
+from asdf.networks.interface import DetectorNetwork, cut_or_repeat
 from asdf.settings.fields import OwnSettings
+from asdf.settings.sections import Sections
 
 SAMPLES = 64600
 CHANNELS = (1, 32, 32, 64, 64, 64, 64)
@@ -115,7 +116,7 @@ class RawGAT_ST(DetectorNetwork):
     # None, so that front_end.weights are not even read.
     front_end_class: ClassVar[None] = None
 
-    def __init__(self, settings: NetworkSections) -> None:
+    def __init__(self, settings: Sections) -> None:
         super().__init__(settings)
         self.fusion = RawGATSizes.of(settings).rawgat_fusion
         # Concatenation doubles the width of the nodes and of the following layers.

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from asdf.networks.back_ends.back_end import BackEnd, FrameMaps
 from asdf.networks.casting import in_full_precision
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import NetworkSections
 from asdf.networks.ssl_detector import PairedDetector
+from asdf.settings.sections import Sections
 
 CHANNELS = (20, 64, 64)
 POOL = 64
@@ -89,7 +89,7 @@ class SpecRNetBackEnd(BackEnd):
         self.fc2_gru = nn.Linear(EMBEDDING, 2)
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         return cls(FrameMaps(front_end, POOL))
 
     def forward(self, features_BLC: Tensor) -> tuple[Tensor, Tensor]:

@@ -46,9 +46,10 @@ from asdf.networks.back_ends.graph_attention import (
 from asdf.networks.back_ends.graph_back_end import ResidualBlock
 from asdf.networks.casting import in_full_precision, without_autocast
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import NetworkSections, repeat_short
+from asdf.networks.interface import repeat_short
 from asdf.networks.ssl_detector import PairedDetector, SSLDetector
 from asdf.settings.fields import FRAME_SAMPLES, MAX_CLIP_SAMPLES, OwnSettings, setting
+from asdf.settings.sections import Sections
 
 INTERVALS = 16
 DEGREE = 4
@@ -328,7 +329,7 @@ class SpectraAASISTBackEnd(BackEnd):
         self.aasist = FourBranches(type(self).make_map)
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         return cls(front_end.dimension)
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
@@ -402,7 +403,7 @@ class SpectraECAPABackEnd(BackEnd):
         self.ecapa_tdnn = SpectraECAPA()
 
     @classmethod
-    def from_settings(cls, settings: NetworkSections, front_end: FrontEnd) -> BackEnd:
+    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
         return cls(front_end.dimension)
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
@@ -422,7 +423,7 @@ class PreEmphasised(SSLDetector):
     paper = "lab260, 2026"
     further_inputs = ()
 
-    def __init__(self, settings: NetworkSections) -> None:
+    def __init__(self, settings: Sections) -> None:
         super().__init__(settings)
         # Repeated after the pre-emphasis, as published; before it, each seam would be a step.
         self.shortest_input = max(self.shortest_input, SpectraSizes.of(settings).spectra_samples)
