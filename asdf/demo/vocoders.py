@@ -9,6 +9,7 @@ corpus: changing them would change its samples.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -26,16 +27,6 @@ from asdf.audio.vocoding.analysis import (
 )
 from asdf.audio.vocoding.classical import excite_envelope, griffin_lim, predict_and_excite
 from asdf.facts import SAMPLE_RATE
-
-
-def lpc_vocoder(voice: Array, rng: Generator) -> Array:
-    """Linear prediction with a regular pulse train or noise, never both."""
-    return predict_and_excite(voice, rng, order=20)
-
-
-def mel_vocoder(voice: Array, rng: Generator) -> Array:
-    """A mel spectrogram turned back into a waveform by a few rounds of phase estimation."""
-    return griffin_lim(voice, rng, bands=64, rounds=8)
 
 
 def harmonic_noise(voice: Array, rng: Generator) -> Array:
@@ -61,17 +52,12 @@ def harmonic_noise(voice: Array, rng: Generator) -> Array:
     return excite(voice, harmonics, hiss)
 
 
-def cepstral_vocoder(voice: Array, rng: Generator) -> Array:
-    """Minimum-phase cepstral envelope with pulses that fade into noise at higher frequencies."""
-    return excite_envelope(voice, rng, coefficients=41)
-
-
-Vocoder = Callable[[Array, Generator], Array]
-
-
-ATTACKS: dict[str, Vocoder] = {
-    "A01": lpc_vocoder,
-    "A02": mel_vocoder,
+ATTACKS: dict[str, Callable[[Array, Generator], Array]] = {
+    # Linear prediction with a regular pulse train or noise, never both.
+    "A01": partial(predict_and_excite, order=20),
+    # A mel spectrogram turned back into a waveform by a few rounds of phase estimation.
+    "A02": partial(griffin_lim, bands=64, rounds=8),
     "A03": harmonic_noise,
-    "A04": cepstral_vocoder,
+    # Minimum-phase cepstral envelope with pulses that fade into noise at higher frequencies.
+    "A04": partial(excite_envelope, coefficients=41),
 }

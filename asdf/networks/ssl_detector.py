@@ -311,23 +311,23 @@ def find_front_end_class(
         UsageError: the class does not exist or is not a front end.
         AsdfError: importing its module fails.
     """
-    value = settings.front_end_class
-    if value is None:
-        return None
-    path = class_path_of(FRONT_END_SETTING, value)
     # FrontEnd is abstract, but its concrete subclasses are meant.
-    return find_class(path, folder, FRONT_END_SETTING, FrontEnd)  # type: ignore[type-abstract]
+    return _find_end(FRONT_END_SETTING, settings.front_end_class, FrontEnd, folder)  # type: ignore[type-abstract]
 
 
 def find_back_end_class(
     settings: BackEndSettings, folder: Path | None = None
 ) -> type[BackEnd] | None:
     """Return the class that `back_end.back_end_class` names, as `find_front_end_class` does."""
-    value = settings.back_end_class
+    return _find_end(BACK_END_SETTING, settings.back_end_class, BackEnd, folder)  # type: ignore[type-abstract]
+
+
+def _find_end(
+    setting: str, value: str | None, base: type[End], folder: Path | None
+) -> type[End] | None:
     if value is None:
         return None
-    path = class_path_of(BACK_END_SETTING, value)
-    return find_class(path, folder, BACK_END_SETTING, BackEnd)  # type: ignore[type-abstract]
+    return find_class(class_path_of(setting, value), folder, setting, base)
 
 
 class ComposedDetector(SSLDetector):
