@@ -119,11 +119,9 @@ class FoldedFindings:
         message = self.findings[0].message
         if len(self.findings) == 1:
             return message
+        start, colon, _ = message.partition(":")
         # A number in the start would suggest that all findings have it.
-        start = message.partition(":")[0]
-        if ":" in message and not _NUMBER.search(start):
-            return start
-        return f"such as: {message}"
+        return start if colon and not _NUMBER.search(start) else f"such as: {message}"
 
     @property
     def where(self) -> str:
@@ -270,11 +268,11 @@ def gather(
         # Results of other tasks are shown for the same networks.
         tasks.add_run(name, run, None if choice == "reported" else dict(networks))
     if collection.page_curves > _MAX_CURVES:
-        collection.add_note(
-            "DET curves and histograms",
-            f"only the first {_MAX_CURVES} curves are drawn by attack, to keep the page small; "
-            "all are in the tables.",
+        message = (
+            f"only the first {_MAX_CURVES} curves are drawn by attack, to keep the page small; all "
+            "are in the tables."
         )
+        collection.findings.append(ReportFinding("DET curves and histograms", "note", message))
     over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
     generalisation = None
     # Averages over sets are slow, and not meaningful for all networks of a training.
@@ -297,20 +295,16 @@ def gather(
     return gathered
 
 
+@dataclass
 class _Collection:
     """The measurements and findings so far, and the number of curves on the page."""
 
-    def __init__(self, replicates: int, for_plots: bool, on_start: Callable[[str], None]) -> None:
-        self.measurements: list[Measurement] = []
-        self.findings: list[ReportFinding] = []
-        self.page_curves = 0
-        self._replicates = replicates
-        self._for_plots = for_plots
-        self._on_start = on_start
-
-    def add_note(self, where: str, message: str) -> None:
-        """Add a finding that is neither an error nor a warning."""
-        self.findings.append(ReportFinding(where, "note", message))
+    replicates: int
+    for_plots: bool
+    on_start: Callable[[str], None]
+    measurements: list[Measurement] = field(default_factory=list)
+    findings: list[ReportFinding] = field(default_factory=list)
+    page_curves: int = 0
 
     def add_run(
         self,
@@ -328,13 +322,14 @@ class _Collection:
         warnings = [*run.changes(), *describe_stale(run.evaluations())]
         self.findings += [ReportFinding(name, "warning", sentence) for sentence in warnings]
         if not networks:
-            self.add_note(name, "nothing has been scored yet, so there is no result of this run.")
+            nothing = "nothing has been scored yet, so there is no result of this run."
+            self.findings.append(ReportFinding(name, "note", nothing))
         has_several_networks = len(dict(networks)) > 1
         for network, set_name in networks:
             # A single network is named after its run; several need their own names.
             system = f"{name} {network}" if has_several_networks else name
             where = f"{system} on {set_name}"
-            self._on_start(where)
+            self.on_start(where)
             try:
                 if has_sources_alone(run, network, set_name):
                     continue
@@ -345,8 +340,8 @@ class _Collection:
                     run.scores(network, set_name),
                     trials,
                     by=shown_columns(trials),
-                    replicates=self._replicates,
-                    condition_replicates=min(self._replicates, _CONDITION_REPLICATES),
+                    replicates=self.replicates,
+                    condition_replicates=min(self.replicates, _CONDITION_REPLICATES),
                     scored=how_scored(run.score_file(network, set_name), picked_best),
                 )
             except AsdfError as error:
@@ -370,7 +365,7 @@ class _Collection:
             if self.page_curves <= _MAX_CURVES:
                 page_attacks = tuple(spoofs)
         # Plots in separate files include what the page leaves out.
-        if not (page_attacks or self._for_plots):
+        if not (page_attacks or self.for_plots):
             spoofs = {}
         pooled = summary.curve
         curves = {"": thinned_det(pooled)}

@@ -63,18 +63,16 @@ def _rank(gathered: Gathered, set_name: str) -> str:
     eers = [summary.result.eer for summary in gathered.summaries_on(set_name)]
     if len(eers) < 2:
         return ""
-    is_lowest = "eer" in gathered.leading.get(set_name, {})
+    than = f"the lowest of {len(eers)} systems"
+    if len(eers) == 2:
+        than = "lower than that of the other system"
+    if "eer" in gathered.leading.get(set_name, {}):
+        return f", significantly {than}"
     others = eers.count(eers[0]) - 1
-    if len(eers) > 2:
-        if is_lowest:
-            return f", significantly the lowest of {len(eers)} systems"
-        shared = f" (as {count_of(others, 'other')})" if others else ""
-        return f", the lowest of {len(eers)} systems{shared}, which may be chance"
-    if is_lowest:
-        return ", significantly lower than that of the other system"
-    if others:
+    if others and len(eers) == 2:
         return ", equal to that of the other system"
-    return ", lower than that of the other system, which may be chance"
+    shared = f" (as {count_of(others, 'other')})" if others else ""
+    return f", {than}{shared}, which may be chance"
 
 
 def overview(gathered: Gathered) -> PageTable | None:
