@@ -29,6 +29,7 @@ from asdf.settings.sections import Sections, assign
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
 from tests.recordings import noise_waveforms, write_recordings
+from tests.unit.training.conftest import StopAfter
 
 SIZE, SAMPLES = 7, 400
 CACHE = "front_end.cache_features"
@@ -48,19 +49,6 @@ class Counting:
             if len(self.sizes) == self.fails_at:
                 raise KeyboardInterrupt
         return (self.scale * waveforms_BT).unflatten(1, (4, 100))
-
-
-class After(StopRequest):
-    """Asked to stop at the `looks`-th look."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__()
-        self.looks = looks
-
-    def __bool__(self) -> bool:
-        self.looks -= 1
-        self.reason = "signal SIGTERM" if self.looks <= 0 else ""
-        return bool(self.reason)
 
 
 @pytest.fixture
@@ -101,6 +89,16 @@ def keep(utterances, settings, tmp_path):
 def expected(utterances, dtype) -> np.ndarray:
     clips = [np.resize(read_audio(utterances.path(index)), SAMPLES) for index in range(SIZE)]
     return np.stack(clips).reshape(SIZE, 4, 100).astype(dtype)
+
+
+def assert_whole(features, utterances) -> None:
+    found = np.stack([features[1, index].samples for index in range(SIZE)])
+    assert np.array_equal(found, expected(utterances, "float16"))
+
+
+def assert_finished(cache: FeatureCache) -> None:
+    names = sorted(path.name for path in cache.cache_folder.iterdir())
+    assert names == ["features.bin", "manifest.json"]
 
 
 def test_a_clip_from_the_start_is_the_first_samples_or_their_repetition(utterances, settings):
@@ -146,10 +144,7 @@ def test_features_are_computed_once_and_in_batches_of_the_list_s_order(keep):
     assert first.sizes == [2, 2, 2, 1]
     keep(second)
     assert second.sizes == [] and cache.features.read_bytes() == before
-    assert sorted(path.name for path in cache.cache_folder.iterdir()) == [
-        "features.bin",
-        "manifest.json",
-    ]
+    assert_finished(cache)
 
 
 def test_the_key_changes_with_all_that_features_depend_on(utterances, settings, monkeypatch):
@@ -211,9 +206,8 @@ def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances
         keep(Counting(fails_at=3))
     again = Counting()
     features, _ = keep(again)
-    assert again.sizes == [2, 2, 2, 1] and np.array_equal(
-        features[1, 6].samples, expected(utterances, "float16")[6]
-    )
+    assert again.sizes == [2, 2, 2, 1]
+    assert_whole(features, utterances)
 
 
 @pytest.mark.parametrize(
@@ -236,9 +230,8 @@ def test_a_cache_that_is_not_as_it_says_is_computed_anew(keep, utterances, harm)
         cache.features.unlink()
     again = Counting()
     features, _ = keep(again)
-    assert len(again.sizes) == 4 and np.array_equal(
-        features[1, 6].samples, expected(utterances, "float16")[6]
-    )
+    assert len(again.sizes) == 4
+    assert_whole(features, utterances)
 
 
 @pytest.mark.parametrize("looks", [1, 3, 4])
@@ -247,42 +240,32 @@ def test_a_pass_that_was_stopped_goes_on_where_it_was(keep, utterances, looks):
         Stopped,
         match="stopped by signal SIGTERM while computing features; the same command goes on",
     ):
-        keep(stop=After(looks))
+        keep(stop=StopAfter(looks))
     again = Counting()
     features, cache = keep(again)
     assert again.sizes == [2, 2, 2, 1][looks:]
-    assert np.array_equal(
-        np.stack([features[1, index].samples for index in range(SIZE)]),
-        expected(utterances, "float16"),
-    )
-    assert sorted(path.name for path in cache.cache_folder.iterdir()) == [
-        "features.bin",
-        "manifest.json",
-    ]
+    assert_whole(features, utterances)
+    assert_finished(cache)
 
 
 def test_a_stopped_pass_in_batches_of_another_size_begins_anew(keep, utterances):
     with pytest.raises(Stopped):
-        keep(stop=After(2))
+        keep(stop=StopAfter(2))
     again = Counting()
     features, _ = keep(again, batch_size=3)
-    assert again.sizes == [3, 3, 1] and np.array_equal(
-        features[1, 0].samples, expected(utterances, "float16")[0]
-    )
+    assert again.sizes == [3, 3, 1]
+    assert_whole(features, utterances)
 
 
 def test_a_kill_after_a_stop_loses_only_what_came_between(keep, utterances):
     with pytest.raises(Stopped):
-        keep(stop=After(1))
+        keep(stop=StopAfter(1))
     with pytest.raises(KeyboardInterrupt):
         keep(Counting(fails_at=2))
     again = Counting()
     features, _ = keep(again)
     assert again.sizes == [2, 2, 1]
-    assert np.array_equal(
-        np.stack([features[1, index].samples for index in range(SIZE)]),
-        expected(utterances, "float16"),
-    )
+    assert_whole(features, utterances)
 
 
 def test_a_run_waits_while_another_computes_the_same(keep, utterances, monkeypatch):
@@ -317,7 +300,7 @@ def test_a_run_that_waits_for_another_can_be_stopped(keep):
         owner_lock(cache.cache_folder),
         pytest.raises(Stopped, match="while another run computed the features"),
     ):
-        keep(stop=After(1))
+        keep(stop=StopAfter(1))
 
 
 def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed(
@@ -343,7 +326,7 @@ def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed
 @pytest.mark.slow
 def test_what_a_stopped_pass_has_written_needs_no_space_again(keep, monkeypatch):
     with pytest.raises(Stopped):
-        keep(stop=After(3))
+        keep(stop=StopAfter(3))
     full = type("Usage", (), {"free": 0})
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
     assert len(keep()[0]) == SIZE
@@ -385,12 +368,6 @@ def test_features_beyond_the_format_are_an_error_that_names_the_recording(keep, 
     ):
         keep(Counting(scale))
     assert len(keep(Counting(scale), dtype="float32")[0]) == SIZE
-
-
-def test_a_recording_that_cannot_be_read_is_its_own_message(keep, utterances):
-    utterances.path(4).write_bytes(b"no audio")
-    with pytest.raises(AsdfError, match=r"4\.wav is not audio"):
-        keep()
 
 
 def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, monkeypatch):

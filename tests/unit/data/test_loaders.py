@@ -108,7 +108,7 @@ def test_a_broken_recording_comes_out_as_its_own_message(utterances, workers):
     assert str(caught.value).startswith(f"{utterances.path(1)} is not audio")
 
 
-SIGNALLED = """
+ONE_WORKER = """
 import multiprocessing, os, signal, subprocess, sys
 from pathlib import Path
 import numpy as np
@@ -122,7 +122,8 @@ utterances, lengths = read_list(folder / "list.txt", folder), np.array([6000, 15
 clips = TrainingClips(utterances, lengths, 4000, RawBoost(), SpeechActivity(), 0)
 loader = BatchLoader(clips, 1, World())
 batches = loader.batches([[(1, i % 3)] for i in range(6)])
-
+"""
+SIGNALLED = """
 def signal_it():
     for name in ("TERM", "INT", "USR1", "USR2"):
         os.kill(os.getpid(), getattr(signal, f"SIG{name}"))
@@ -146,35 +147,16 @@ def test_a_stop_signal_that_reaches_every_process_leaves_the_workers(utterances,
 
     The first come as soon as the worker exists. In a separate process, for its hooks of forks.
     """
-    command = [warm(), "-c", SIGNALLED, str(tmp_path), str(PATIENCE_S)]
+    command = [warm(), "-c", ONE_WORKER + SIGNALLED, str(tmp_path), str(PATIENCE_S)]
     ended = subprocess.run(command, timeout=PATIENCE_S, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-
-
-ENDS_EARLY = """
-import sys
-from asdf.data.datasets import TrainingClips
-from asdf.trials.lists import read_list
-from asdf.data.loaders import BatchLoader
-from asdf.distributed.world import World
-from asdf.settings.sections import RawBoost, SpeechActivity
-folder = sys.argv[1]
-import numpy as np
-from pathlib import Path
-data = read_list(Path(folder) / "list.txt", Path(folder))
-clips = TrainingClips(data, np.array([6000, 1500, 4000]), 4000, RawBoost(), SpeechActivity(), 0)
-loader = BatchLoader(clips, 1, World())
-batches = loader.batches([[(1, 0)], [(1, 1)], [(1, 2)]])
-next(batches)
-raise SystemExit(3)
-"""
 
 
 @pytest.mark.slow
 def test_a_program_that_ends_in_the_middle_of_a_pass_does_end(utterances, tmp_path):
     """The workers ignore SIGTERM, and multiprocessing waits for them at the end of the program."""
     ended = subprocess.run(
-        [sys.executable, "-c", ENDS_EARLY, str(tmp_path)],
+        [sys.executable, "-c", f"{ONE_WORKER}next(batches)\nraise SystemExit(3)", str(tmp_path)],
         timeout=PATIENCE_S,
         capture_output=True,
         text=True,
