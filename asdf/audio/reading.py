@@ -219,7 +219,8 @@ def _decode_frames(
         limits_of(path).check_memory(path, file.frames, file.channels, file.samplerate)
         decoded = decode_flac(path, file.frames)
         if decoded is not None:
-            samples, problem, begin = decoded, "", 0
+            # The whole recording, as after a second reading.
+            samples, problem = decoded, ""
     return samples[first - begin : last - begin], problem
 
 

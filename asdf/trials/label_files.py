@@ -339,11 +339,12 @@ class _Table:
         )
 
     def _describe(self) -> str:
-        shown = []
-        for index, name in enumerate(self.header):
-            values = self.first_values(index)
-            shown.append(f"{name} ({shorten(values[0], 40)})" if values else f"{name} (empty)")
-        return f"Columns and the first value of each: {', '.join(shown)}"
+        firsts = [
+            next(iter(self.first_values(index)), "empty") for index in range(len(self.header))
+        ]
+        pairs = zip(self.header, firsts, strict=True)
+        shown = ", ".join(f"{name} ({shorten(value, 40)})" for name, value in pairs)
+        return f"Columns and the first value of each: {shown}"
 
 
 def parse_any_table(lines: NumberedLines, path: Path, columns: Columns | None = None) -> TrialList:
@@ -438,11 +439,12 @@ def _find_paths(table: _Table, columns: Columns) -> int:
     """Return the index of the column of paths."""
     if "path" in columns.names:
         return table.named(columns.names["path"])
-    holding = []
-    for index in range(len(table.header)):
-        values = table.first_values(index)
-        if values and all(map(_is_recording, values)):
-            holding.append(index)
+    columns_of_values = map(table.first_values, range(len(table.header)))
+    holding = [
+        index
+        for index, values in enumerate(columns_of_values)
+        if values and all(map(_is_recording, values))
+    ]
     for index in _by_name(table.header, PATHS):
         # The first by name, since a table of paths often has file names as well.
         if index in holding or not holding:
@@ -478,11 +480,11 @@ def likely_labels(
         utterance: Index of the column of paths, which holds no labels.
     """
     named = [index for index in _by_name(header, LABEL_NAMES) if index != utterance]
-    meant = []
-    for index, name in enumerate(header):
-        values = first_values[index]
-        if index != utterance and values and are_labels(name, values):
-            meant.append(index)
+    meant = [
+        index
+        for index, (name, values) in enumerate(zip(header, first_values, strict=True))
+        if index != utterance and values and are_labels(name, values)
+    ]
     return [index for index in meant if index in named] or meant or named
 
 

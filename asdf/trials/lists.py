@@ -13,7 +13,7 @@ are excluded.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -194,13 +194,13 @@ def _parse_lines(lines: NumberedLines, path: Path, unlabelled: bool) -> TrialLis
         text = line.strip()
         # Split from the right, since a path may contain spaces.
         utterance, _, label = text.rpartition(" ")
+        # A recording may itself be called '1'.
+        has_label = label in LABELS and utterance.strip() != ""
         if unlabelled:
             # The labels of a labelled list are dropped.
-            # A recording may itself be called '1'.
-            name_ends = label in LABELS and utterance.strip() != ""
-            collector.add(number, utterance.strip() if name_ends else text, UNLABELLED)
+            collector.add(number, utterance.strip() if has_label else text, UNLABELLED)
             continue
-        if not utterance.strip() or label not in LABELS:
+        if not has_label:
             raise AsdfError(
                 f"{path}, line {number}: {text[:120]!r} is not 'relative/path.flac 1'. Each line "
                 "is a path, a space, and 1 (bona fide) or 0 (spoof). Recordings without labels are "
@@ -264,17 +264,17 @@ def check_files(lists: Iterable[TrialList]) -> None:
     file system. For a folder in a tar, the archive's index is read. For a joined list, `lists` must
     contain its parts.
     """
-
-    def find(utterances: TrialList) -> tuple[list[str], str]:
-        missing = missing_files(utterances.ids, utterances.folder, utterances.name)
-        return missing, f"of the {len(utterances)} files"
-
+    found = [
+        (each, missing_files(each.ids, each.folder, each.name), f"of the {len(each)} files")
+        for each in lists
+        if each.origin is None
+    ]
     advice = (
         "\nCheck paths.database_folder and the corpus's entry in the recipe: recordings are "
         "searched for below paths.database_folder, including those of a list with an absolute "
         "path; folder= changes both. Nothing has been started."
     )
-    _refuse_missing(lists, "recordings", find, advice)
+    _refuse_missing(found, "recordings", advice)
 
 
 def check_references(lists: Iterable[TrialList]) -> None:
@@ -282,24 +282,19 @@ def check_references(lists: Iterable[TrialList]) -> None:
 
     This is for networks that take references.
     """
-
-    def find(utterances: TrialList) -> tuple[list[str], str]:
-        named = dict.fromkeys(utterances.columns.get(REFERENCE, ()))
-        folder = utterances.folder
-        return [path for path in named if path and not (folder / path).exists()], "references"
-
-    _refuse_missing(lists, "references", find)
+    found = []
+    for each in lists:
+        named = dict.fromkeys(each.columns.get(REFERENCE, ()) if each.origin is None else ())
+        missing = [path for path in named if path and not (each.folder / path).exists()]
+        found.append((each, missing, "references"))
+    _refuse_missing(found, "references")
 
 
 def _refuse_missing(
-    lists: Iterable[TrialList],
-    kind: str,
-    find: Callable[[TrialList], tuple[list[str], str]],
-    advice: str = "",
+    found: Iterable[tuple[TrialList, list[str], str]], kind: str, advice: str = ""
 ) -> None:
     problems = []
-    for utterances in lists:
-        missing, what = ([], "") if utterances.origin is not None else find(utterances)
+    for utterances, missing, what in found:
         if missing:
             folder = utterances.folder
             near = near_name(folder / missing[0])

@@ -121,20 +121,18 @@ class TrialCollector:
     def _describe(self, repeats: Repeats) -> str:
         index = repeats.indices[0]
         earlier = repeats.earlier[0]
-        spelling = ""
-        if self._ids[earlier] != self._ids[index]:
-            spelling = f" as {self._ids[earlier]!r}"
-        count = "1 line repeats an utterance"
-        if len(repeats.indices) > 1:
-            count = f"{len(repeats.indices)} lines repeat an utterance"
+        is_same = self._ids[earlier] == self._ids[index]
+        spelling = "" if is_same else f" as {self._ids[earlier]!r}"
+        lines = len(repeats.indices)
+        count = "1 line repeats" if lines == 1 else f"{lines} lines repeat"
         contradiction = ""
         pairs = zip(repeats.indices, repeats.earlier, strict=True)
         if any(self._labels[index] != self._labels[earlier] for index, earlier in pairs):
             contradiction = " Some of them have both labels, one of which is wrong."
         return (
             f"{self._path}, line {self._lines[index]}: {self._ids[index]!r} is already in line "
-            f"{self._lines[earlier]}{spelling} ({count}). Every trial counts once: remove the "
-            f"repeated lines.{contradiction}"
+            f"{self._lines[earlier]}{spelling} ({count} an utterance). Every trial counts once: "
+            f"remove the repeated lines.{contradiction}"
         )
 
 

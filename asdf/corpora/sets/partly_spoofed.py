@@ -226,11 +226,10 @@ def _columns_of(names: list[str]) -> dict[str, list[str]]:
     columns: dict[str, list[str]] = {"speaker": [], "attack": [], "kind": [], "joint": []}
     for name in names:
         match = _SPOOF.fullmatch(name)
-        rest = match["rest"] if match else name.partition("_")[2]
-        columns["speaker"].append(rest.partition("_")[0])
-        columns["attack"].append(match["attack"] if match else "-")
-        columns["kind"].append(match["kind"] if match else "-")
-        columns["joint"].append((match["joint"] if match else "") or "-")
+        groups = match.groupdict() if match else {"rest": name.partition("_")[2]}
+        columns["speaker"].append(groups["rest"].partition("_")[0])
+        for column in ("attack", "kind", "joint"):
+            columns[column].append(groups.get(column) or "-")
     return columns
 
 

@@ -18,6 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from asdf.audio import audio_length, read_audio
 from asdf.audio.pyav import Decoded, NotDecoded, as_float, decode
 from asdf.audio.reading import read_blocks
+from asdf.audio.recording_files import open_recording
 from asdf.audio.recording_sources import Limits, Source
 from asdf.errors import AsdfError
 
@@ -165,6 +166,10 @@ def test_a_long_track_is_read_without_being_held(tmp_path, monkeypatch):
     assert (counted.dropped, counted.frames) == (decoded.frames, decoded.frames)
     assert (counted.rate, counted.stated_s) == (decoded.rate, decoded.stated_s)
     monkeypatch.setattr("asdf.audio.recording_files._MAX_HELD", 10**5)
+    with open_recording(path) as file:
+        file.read(100)
+        file.seek(70_000)
+        assert_array_equal(file.read(500), as_float(decoded.samples[70_000:70_500]))
     source = Source("a", path.read_bytes())
     for long in (path, source):
         assert audio_length(long) == len(whole)
