@@ -121,28 +121,23 @@ def message_of(path: Path, **part: int) -> str:
     return message
 
 
-def test_missing_file(tmp_path):
-    assert "there is no file" in message_of(tmp_path / "a.flac")
-
-
-def test_folder(tmp_path):
-    assert "is a folder" in message_of(tmp_path)
-
-
-def test_empty_file(tmp_path):
-    (tmp_path / "a.wav").touch()
-    assert "is empty (0 bytes)" in message_of(tmp_path / "a.wav")
-
-
-@pytest.mark.parametrize("name", ["a.wav", "a.raw", "a"])
-def test_not_audio(tmp_path, name):
-    (tmp_path / name).write_text("no such page" * 100)
-    assert "is not audio that libsndfile can read" in message_of(tmp_path / name)
-
-
-def test_files_that_macos_leaves_behind(tmp_path):
-    (tmp_path / "._a.wav").write_bytes(b"\0\5\26\7" * 100)
-    assert "macOS" in message_of(tmp_path / "._a.wav")
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.flac", None, "there is no file"),
+        ("", None, "is a folder, not a recording"),
+        ("a.wav", b"", "is empty (0 bytes)"),
+        ("a.wav", b"no such page" * 100, "is not audio that libsndfile can read"),
+        ("a.raw", b"no such page" * 100, "is not audio that libsndfile can read"),
+        ("a", b"no such page" * 100, "is not audio that libsndfile can read"),
+        ("._a.wav", b"\0\5\26\7" * 100, "macOS"),
+        ("x" * 300 + ".wav", None, "cannot be opened: File name too long"),
+    ],
+)
+def test_what_is_no_recording(tmp_path, name, content, words):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    assert words in message_of(tmp_path / name)
 
 
 def test_no_samples(tmp_path):
@@ -235,10 +230,6 @@ def test_a_name_that_is_no_text(tmp_path, name):
 def test_a_name_with_a_nul_character():
     with pytest.raises(AsdfError, match=r"'a\\x00b.wav' is not a path: embedded null byte"):
         read_audio("a\0b.wav")
-
-
-def test_a_name_that_is_too_long(tmp_path):
-    assert "cannot be opened: File name too long" in message_of(tmp_path / f"{'x' * 300}.wav")
 
 
 def lying_flac(path: Path, samples: int) -> Path:

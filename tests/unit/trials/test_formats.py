@@ -48,23 +48,6 @@ def test_a_csv_of_deepfense(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("E_2,0,1.75", "line 3: expected 'ID_audio,label,score_spoof,score_bonafide', found 'E_2"),
-        ("E_2,0,nan,1", "line 3: the score of 'E_2' is nan"),
-        ("E_2,0,x,1", "line 3: .*1-x"),
-        ("E_1,1,0,1", "line 3: 'E_1' was already scored in line 2"),
-        (CSV.strip(), "line 3: .*score_bonafide-score_spoof"),
-    ],
-)
-def test_lines_of_a_csv_that_do_not_fit(tmp_path, line, message):
-    path = tmp_path / "s.csv"
-    path.write_text(f"{CSV}E_1,1,-1.5,2.5\n{line}\n")
-    with pytest.raises(AsdfError, match=message):
-        read_any_scores(path)
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "file,score\nE_1.wav,0.5\nE_2.wav,-0.5\n",
@@ -116,6 +99,11 @@ def test_labels_of_other_programs(tmp_path, text):
     ("text", "message"),
     [
         ("a.wav,0.5\nb.wav,0.1\n", "line 1: expected 'UTT SCORE'.* needs a header such as file,sc"),
+        (f"{CSV}E_1,1,-1.5,2.5\nE_2,0,1.75", f"line 3: expected '{CSV.strip()}', found 'E_2"),
+        (f"{CSV}E_1,1,-1.5,2.5\nE_2,0,nan,1", "line 3: the score of 'E_2' is nan"),
+        (f"{CSV}E_1,1,-1.5,2.5\nE_2,0,x,1", "line 3: .*1-x"),
+        (f"{CSV}E_1,1,-1.5,2.5\nE_1,1,0,1", "line 3: 'E_1' was already scored in line 2"),
+        (f"{CSV}E_1,1,-1.5,2.5\n{CSV}", "line 3: .*score_bonafide-score_spoof"),
         ("file,fake_probability\na,0.5\n", "line 1: .* needs a header such as file,score"),
         ("file,score\na,0.5\nb\n", "line 3: expected 'file,score', found 'b'"),
         ("file;score\na;1.234,5\n", r"line 2: the score '1\.234\.5' is not a number"),
