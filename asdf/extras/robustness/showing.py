@@ -260,10 +260,8 @@ def _page(
 
 def _worst_sentence(study: Study, network: str) -> str:
     """Return the conditions with the largest effect on a detector; '' if none is significant."""
-    costly = []
-    for row in _rows_of(study, network):
-        if row.changes and row.changes["eer"].value > 0 and row.p_values["eer"] < SIGNIFICANT:
-            costly.append(row)
+    changed = [row for row in _rows_of(study, network) if row.p_values.get("eer", 1) < SIGNIFICANT]
+    costly = [row for row in changed if row.changes["eer"].value > 0]
     costly = sorted(costly, key=lambda row: -row.changes["eer"].value)[:_WORST]
     named = zip(costly, _labels(study, costly), strict=True)
     worst = [f"{label} (EER {100 * row.values['eer'].value:.1f} %)" for row, label in named]

@@ -10,7 +10,8 @@ from asdf.evaluation import AsvScores, Scores, confidence_intervals, eer, evalua
 from asdf.metrics import detection
 from asdf.metrics.bootstrap import speaker_block_draws, speaker_draws
 from asdf.metrics.detection import DetCurve, into_blocks, pessimistic_order
-from asdf.metrics.summary import summarise
+from asdf.metrics.results import Result
+from asdf.metrics.summary import Summary, summarise
 from asdf.metrics.tandem import asv_rates
 from asdf.trials.trial_list import TrialList
 
@@ -37,50 +38,35 @@ TRIALS = TrialList(
 )
 
 
-def _result(chosen) -> tuple[float, int, int]:
+def _result(chosen) -> Result:
     chosen = np.asarray(chosen)
-    part = evaluate(Scores(["u"] * chosen.sum(), LABELS[chosen], SCORES.scores[chosen]))
-    return part.eer, part.bona_fide, part.spoof
+    return evaluate(Scores(["u"] * chosen.sum(), LABELS[chosen], SCORES.scores[chosen]))
+
+
+def _results(summary: Summary, column: str) -> dict[str, Result]:
+    return {condition.value: condition.result for condition in summary.of_column(column)}
 
 
 def test_spoofs_of_an_attack_are_compared_with_all_bona_fide_trials():
     summary = summarise("system", "set", SCORES, TRIALS, replicates=0)
     attack = np.array(COLUMNS["attack"])
-    assert {
-        condition.value: (condition.result.eer, condition.result.bona_fide, condition.result.spoof)
-        for condition in summary.conditions
-    } == {value: _result((attack == value) | (LABELS == 1)) for value in ("A0", "A1")}
+    expected = {value: _result((attack == value) | (LABELS == 1)) for value in ("A0", "A1")}
+    assert _results(summary, "attack") == expected
     assert {condition.bona_fide for condition in summary.conditions} == {"all"}
     assert summary.result == evaluate(SCORES)
     assert summary.scores.attacks == COLUMNS["attack"]
-    assert (summary.name, summary.set, summary.intervals, summary.speaker_intervals) == (
-        "system",
-        "set",
-        None,
-        None,
-    )
-    assert summary.tandem is None
+    assert (summary.name, summary.set) == ("system", "set")
+    assert not (summary.intervals or summary.speaker_intervals or summary.tandem)
 
 
 def test_a_column_of_both_classes_is_compared_by_value():
-    summary = summarise(
-        "system",
-        "set",
-        SCORES,
-        TRIALS,
-        by=("codec", "constant", "vocoder", "no such"),
-        replicates=0,
-    )
+    by = ("codec", "constant", "vocoder", "no such")
+    summary = summarise("system", "set", SCORES, TRIALS, by=by, replicates=0)
     assert summary.columns == ("codec", "vocoder")
     codec, vocoder = np.array(COLUMNS["codec"]), np.array(COLUMNS["vocoder"])
-    assert {
-        condition.value: (condition.result.eer, condition.result.bona_fide, condition.result.spoof)
-        for condition in summary.of_column("codec")
-    } == {value: _result(codec == value) for value in ("c0", "c1")}
-    assert {
-        condition.value: (condition.result.eer, condition.result.bona_fide, condition.result.spoof)
-        for condition in summary.of_column("vocoder")
-    } == {value: _result((vocoder == value) | (LABELS == 1)) for value in ("v0", "v1", "v2", "v3")}
+    assert _results(summary, "codec") == {x: _result(codec == x) for x in ("c0", "c1")}
+    expected = {f"v{i}": _result((vocoder == f"v{i}") | (LABELS == 1)) for i in range(4)}
+    assert _results(summary, "vocoder") == expected
     assert [condition.bona_fide for condition in summary.conditions] == ["same"] * 2 + ["all"] * 4
     assert [finding.message for finding in summary.findings] == [
         "by codec: left out because bona fide or spoof trials are missing: c2, c3 (2 values)."
@@ -89,10 +75,10 @@ def test_a_column_of_both_classes_is_compared_by_value():
 
 def test_average_counts_each_value_the_same():
     summary = summarise("system", "set", SCORES, TRIALS, by=("attack", "codec"), replicates=0)
-    results = [condition.result for condition in summary.of_column("codec")]
+    first, second = _results(summary, "codec").values()
     average = summary.average("codec")
-    assert average.eer == pytest.approx((results[0].eer + results[1].eer) / 2, abs=1e-15)
-    assert average.cllr == pytest.approx((results[0].cllr + results[1].cllr) / 2, abs=1e-15)
+    assert average.eer == pytest.approx((first.eer + second.eer) / 2, abs=1e-15)
+    assert average.cllr == pytest.approx((first.cllr + second.cllr) / 2, abs=1e-15)
 
 
 def test_attacks_of_the_score_file_do_without_a_protocol():
@@ -115,9 +101,8 @@ def test_intervals_are_those_of_the_bootstrap():
 
 def test_no_interval_over_speakers_unless_all_are_known():
     columns = {"speaker": ["", *COLUMNS["speaker"][1:]]}
-    summary = summarise(
-        "s", "", SCORES, TrialList(SCORES.ids, LABELS, columns=columns), replicates=20
-    )
+    trials = TrialList(SCORES.ids, LABELS, columns=columns)
+    summary = summarise("s", "", SCORES, trials, replicates=20)
     assert summary.intervals is not None
     assert summary.speaker_intervals is None
     alone = TrialList(SCORES.ids, LABELS, columns={"speaker": ["one"] * COUNT})
@@ -126,16 +111,12 @@ def test_no_interval_over_speakers_unless_all_are_known():
 
 def test_speakers_drawn_in_blocks_are_speakers_drawn_with_their_trials():
     blocks = into_blocks(DetCurve.of_scores(SCORES))
-    trials = speaker_draws(LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
-    expected = [blocks.sums(*weights) for weights in trials]
-    drawn = list(
-        speaker_block_draws(blocks, LABELS, COLUMNS["speaker"], 40, np.random.default_rng(7))
-    )
-    for side in (0, 1):
-        assert np.array_equal(
-            np.concatenate([part[side] for part in drawn]),
-            np.stack([weights[side] for weights in expected]),
-        )
+    speakers = COLUMNS["speaker"]
+    trials = speaker_draws(LABELS, speakers, 40, np.random.default_rng(7))
+    expected = np.array([blocks.sums(*weights) for weights in trials])
+    parts = speaker_block_draws(blocks, LABELS, speakers, 40, np.random.default_rng(7))
+    drawn = np.concatenate([np.stack(part, axis=1) for part in parts])
+    assert np.array_equal(drawn, expected)
 
 
 def test_tandem_metrics_are_of_the_distributions_of_asv_scores():
@@ -156,24 +137,22 @@ def test_an_asv_system_that_accepts_no_spoof_leaves_the_tdcf_undefined():
 
 
 def test_errors_name_the_system():
-    for label, missing in ((0, "bona fide"), (1, "spoof")):
-        with pytest.raises(
-            AsdfError, match=f"^mine: all 240 trials are of one class, none is {missing}"
-        ):
-            summarise("mine", "", Scores(SCORES.ids, np.full(COUNT, label), SCORES.scores))
     broken = Scores(SCORES.ids, LABELS, np.where(np.arange(COUNT) == 5, np.nan, SCORES.scores))
-    with pytest.raises(
-        AsdfError, match=r"^mine: 1 of 240 scores are NaN or infinite, the first one of 'u5'"
+    alone = [Scores(SCORES.ids, np.full(COUNT, label), SCORES.scores) for label in (0, 1)]
+    turned = TrialList(SCORES.ids, 1 - LABELS)
+    for message, *arguments in (
+        ("all 240 trials are of one class, none is bona fide", alone[0]),
+        ("all 240 trials are of one class, none is spoof", alone[1]),
+        ("1 of 240 scores are NaN or infinite, the first one of 'u5'", broken),
+        (
+            "239 of 240 scored trials are not in the protocol: 'u1', 'u2'",
+            SCORES,
+            TrialList(["u0"], LABELS[:1]),
+        ),
+        ("240 of 240 trials are labelled differently .* All of them", SCORES, turned),
     ):
-        summarise("mine", "", broken)
-    with pytest.raises(
-        AsdfError, match=r"^mine: 239 of 240 scored trials are not in the protocol: 'u1', 'u2'"
-    ):
-        summarise("mine", "", SCORES, TrialList(["u0"], LABELS[:1]))
-    with pytest.raises(
-        AsdfError, match=r"^mine: 240 of 240 trials are labelled differently .* All of them"
-    ):
-        summarise("mine", "", SCORES, TrialList(SCORES.ids, 1 - LABELS))
+        with pytest.raises(AsdfError, match=f"^mine: {message}"):
+            summarise("mine", "", *arguments)
 
 
 def test_scores_turned_round_are_a_finding():
@@ -185,14 +164,11 @@ def test_scores_turned_round_are_a_finding():
 
 def test_trials_of_several_subsets_are_a_finding():
     subsets = ["eval"] * 100 + ["hidden"] * 60 + ["progress"] * 80
-    findings = summarise(
-        "s", "", SCORES, TrialList(SCORES.ids, LABELS, columns={"subset": subsets}), replicates=0
-    ).findings
-    assert len(findings) == 1
-    assert "240 trials of all subsets (eval 100, hidden 60, progress 80)" in findings[0].message
-    assert (
-        "published numbers are for subset eval of its protocol (100 trials)" in findings[0].message
-    )
+    trials = TrialList(SCORES.ids, LABELS, columns={"subset": subsets})
+    (finding,) = summarise("s", "", SCORES, trials, replicates=0).findings
+    assert "240 trials of all subsets (eval 100, hidden 60, progress 80)" in finding.message
+    published = "published numbers are for subset eval of its protocol (100 trials)"
+    assert published in finding.message
     for subset in ("eval", "progress"):
         alone = TrialList(SCORES.ids, LABELS, columns={"subset": [subset] * COUNT})
         assert summarise("s", "", SCORES, alone, replicates=0).findings == ()
