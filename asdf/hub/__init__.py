@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         shipped_known,
     )
     from asdf.hub.repositories import (
-        Dataset,
         Pushed,
         download_folder,
         download_into,

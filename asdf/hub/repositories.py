@@ -324,21 +324,11 @@ def push_folder(folder: Path, name: HubName, private: bool, message: str) -> Pus
     return Pushed(HubName(name.repository, commit.oid), str(commit.commit_url))
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """A data set given by a name.
-
-    Attributes:
-        name: Repository and revision.
-        configuration: Configuration in the name; '' for none.
-    """
-
-    name: HubName
-    configuration: str = ""
-
-
-def parse_dataset(text: str) -> Dataset:
+def parse_dataset(text: str) -> tuple[HubName, str]:
     """Parse 'ORG/NAME', 'ORG/NAME/CONFIGURATION' or either with '@REVISION'.
+
+    Returns:
+        Repository with its revision, and configuration; '' for none.
 
     Raises:
         UsageError: it is not the name of a data set.
@@ -353,7 +343,7 @@ def parse_dataset(text: str) -> Dataset:
         )
     name = parse_name(f"hub:{parts[0]}/{parts[1]}{at}{revision}")
     assert name is not None  # 'hub:' makes it one, or an error
-    return Dataset(replace(name, kind="dataset"), "/".join(parts[2:]))
+    return replace(name, kind="dataset"), "/".join(parts[2:])
 
 
 def download_into(name: HubName, folder: Path) -> list[Path]:

@@ -93,7 +93,7 @@ def download_corpus(name: str, folder: Path | None) -> None:
     if dataset:
         licence = corpus.licence
         show_error(f"{corpus.title}: hub:{dataset}, licence {licence}; into {target}")
-        for path in download_into(parse_dataset(dataset).name, target):
+        for path in download_into(parse_dataset(dataset)[0], target):
             # In the hub's cache, the file behind the link is named by its digest.
             unpack_archive(path, path.resolve().name)
 

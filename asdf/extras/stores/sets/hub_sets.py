@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from asdf.errors import AsdfError, UsageError
-from asdf.hub import Dataset, explained, look_up, parse_dataset
+from asdf.hub import HubName, explained, look_up, parse_dataset
 from asdf.text import did_you_mean, quoted_and_more
 
 _NUMBERED = re.compile(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?")
@@ -41,15 +41,18 @@ def download_dataset(text: str, split: str = "") -> tuple[Path, list[str]]:
             split; the message lists them.
         AsdfError: the data set does not exist, has no parquet, or cannot be downloaded.
     """
-    dataset = parse_dataset(text)
-    contents = look_up(dataset.name)
-    with explained(dataset.name):
-        shards = choose_shards(dataset, split, list(contents.sizes))
+    name, configuration = parse_dataset(text)
+    contents = look_up(name)
+    with explained(name):
+        shards = choose_shards(name, configuration, split, list(contents.sizes))
         return contents.download(shards), shards
 
 
-def choose_shards(dataset: Dataset, split: str, names: Sequence[str]) -> list[str]:
+def choose_shards(dataset: HubName, wanted: str, split: str, names: Sequence[str]) -> list[str]:
     """Return the shards of a split among the files of a repository, sorted.
+
+    Args:
+        wanted: Name of the configuration; '' for none.
 
     Raises:
         UsageError: there are several configurations or splits, and the name does not select one.
@@ -63,16 +66,16 @@ def choose_shards(dataset: Dataset, split: str, names: Sequence[str]) -> list[st
             is_unnamed = place.folder in ("data", "default")
             configuration = "" if is_unnamed else place.folder
             by_split[configuration][place.split].append(name)
-    where = str(dataset.name)
+    where = str(dataset)
     if not by_split:
-        hint = f"hub:{dataset.name.repository}@{CONVERTED}"
-        if dataset.name.revision == CONVERTED:
+        hint = f"hub:{dataset.repository}@{CONVERTED}"
+        if dataset.revision == CONVERTED:
             hint = "its files, by hf download --repo-type dataset, and a list of them"
         raise AsdfError(
             f"{where} holds no parquet files, but {quoted_and_more(sorted(names), _SHOWN)}. The "
             f"hub converts public data sets itself (large ones in part): try {hint}."
         )
-    splits = _pick("configuration", dataset.configuration, by_split, where, "/")
+    splits = _pick("configuration", wanted, by_split, where, "/")
     return sorted(_pick("split", split, splits, where, ":"))
 
 
