@@ -33,7 +33,6 @@ from asdf.segments.spoofed_seconds import (
     labels_of_mask,
     merged,
     parse_spoofed,
-    sample_mask,
     segments_from_scores,
     spoofed_parts,
     spoofed_parts_of,

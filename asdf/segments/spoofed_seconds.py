@@ -182,39 +182,20 @@ def frame_labels(spoofed: Iterable[Segment], samples: int, hop_samples: int) -> 
     if hop_samples < 1:
         raise ValueError(f"a frame must have at least one sample, not {hop_samples}")
     labels = np.ones(frame_count(samples, hop_samples), np.int8)
-    for start, end in _sample_ranges(spoofed, samples):
-        labels[start // hop_samples : frame_count(end, hop_samples)] = 0
+    for start_s, end_s in clipped(spoofed, samples / SAMPLE_RATE):
+        start, end = round(start_s * SAMPLE_RATE), round(end_s * SAMPLE_RATE)
+        if start < end:
+            labels[start // hop_samples : frame_count(end, hop_samples)] = 0
     return labels
 
 
-def sample_mask(spoofed: Iterable[Segment], samples: int) -> Flags:
-    """Return a mask of the spoofed samples of a recording, (samples,).
-
-    It can be cut, repeated and reversed with the waveform; `labels_of_mask` then returns the labels
-    of the clip's frames.
-    """
-    mask = np.zeros(samples, np.bool_)
-    for start, end in _sample_ranges(spoofed, samples):
-        mask[start:end] = True
-    return mask
-
-
 def labels_of_mask(mask: Flags, hop_samples: int) -> Labels:
-    """Return the labels of the frames of a `sample_mask`, (frames,): 1 bona fide, 0 spoof."""
+    """Return the labels of frames, (frames,), from a mask of spoofed samples: 1 bona fide."""
     starts = np.arange(0, len(mask), hop_samples)
     if not len(starts):
         return np.ones(0, np.int8)
     is_spoofed = np.logical_or.reduceat(mask, starts)
     return (~is_spoofed).astype(np.int8)
-
-
-def _sample_ranges(spoofed: Iterable[Segment], samples: int) -> Iterable[tuple[int, int]]:
-    """Yield the first sample and the end (exclusive) of each part that contains a sample."""
-    for start_s, end_s in clipped(spoofed, samples / SAMPLE_RATE):
-        start = round(start_s * SAMPLE_RATE)
-        end = round(end_s * SAMPLE_RATE)
-        if start < end:
-            yield start, end
 
 
 def segments_from_scores(
