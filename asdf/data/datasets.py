@@ -1,16 +1,12 @@
-"""Recordings as torch datasets.
+"""Recordings as torch datasets: training clips, whole utterances, references, and frames' labels.
 
-Invariant: an item depends only on the seed of the settings and its key, not on the worker or
+Invariants: an item depends only on the seed of the settings and its key, not on the worker or
 process that makes it, or on earlier items. Datasets hold only plain values, so that workers of any
-start method see the same.
-
-The samples of a recording that form a training clip, and the labels of its frames.
-
-Invariants: a crop depends only on the seed, the clip's key and the length of the recording, so a
-worker that reads clips and each process that needs their frames' labels compute it independently,
-without communication. A frame has the label that its samples have in the recording: it is spoofed
-if any of them is (`asdf.segments`), whatever the crop, its repetitions and its speed. The labels
-depend only on the training list and the clips' keys. A vocoded copy is spoofed as a whole.
+start method see the same. A crop depends only on the seed, the clip's key and the length of the
+recording, so a worker that reads clips and each process that needs the labels of their frames
+compute it independently. A frame has the label that its samples have in the recording: it is
+spoofed if any of them is (`asdf.segments`), whatever the crop, its repetitions and its speed. A
+vocoded copy is spoofed as a whole.
 
 Shapes: N clips, F frames.
 """

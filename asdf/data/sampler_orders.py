@@ -1,24 +1,19 @@
-"""The sampler of a run and its orders, checked before use; and vocoded copies in its list.
+"""From a training list to the turns of an epoch: vocoded copies, orders, and groups by length.
 
-Invariants: the order of an epoch is one array while that epoch is trained on, with `size` indices
-into the list. The choice of utterances and vocoders for copies depends only on the seed and the
-list, and is the same in every epoch; only a vocoder's random draws differ between epochs. All
-vocoders make equal numbers of copies, up to one per utterance, and no vocoder copies an utterance
-twice before all others have copied it.
+A list first gets its vocoded copies, which are rows rather than files: a copy has its source's path
+but its own id, is always a spoof, and has all columns of its source except the attack. A sampler
+then gives each epoch an order of the list (`Orders`), whose turns may be divided into minibatches
+of recordings of similar length (`LengthGroups`).
 
-Trials that are vocoded copies of others: rows of a list rather than files.
-
-Invariant: a copy has its source's path but its own id; it is always a spoof; all columns except the
-attack are those of its source.
-
-The turns of an epoch, and their division into minibatches of recordings of similar length.
-
-Invariants: an epoch's minibatches depend only on the seed, the sampler's order and the lengths of
-the recordings, not on the number of processes: a step of N processes is that of one process with N
-times `network.optimizer_step_interval`. A minibatch has the length of its longest clip, and the
-number of its clips times that length is at most `lengths.minibatch_s`; but if
-`network.minibatch_size` allows two, a single clip is computed twice, for batch norm
-(`TrainingPlan`).
+Invariants:
+- which utterances are copied by which vocoders depends only on the seed and the list, and is the
+  same in every epoch; only a vocoder's random draws differ between epochs. All vocoders make equal
+  numbers of copies, and none copies an utterance twice before all others have copied it;
+- the order of an epoch is one array while that epoch is trained on, with `size` indices;
+- an epoch's minibatches depend only on the seed, the order and the lengths, not on the number of
+  processes. A minibatch has the length of its longest clip, and the number of its clips times that
+  length is at most `lengths.minibatch_s`; but if `network.minibatch_size` allows two, a single clip
+  is computed twice, for batch norm (`TrainingPlan`).
 
 Shapes: N turns of an epoch, M minibatches.
 """

@@ -2,7 +2,8 @@
 
 Invariants: a file is whole or absent; it holds only tensors and plain values, and reading it
 executes nothing; it is never replaced by the network of an earlier or another run. A file holds
-everything that a resume needs, and the settings that build its network.
+everything that a resume needs, and the settings that build its network. A network is complete on
+the disk before others are removed in its favour.
 
 A thread of the main rank writes the checkpoint of all ranks. Its tensors are copied to the host
 before the next step changes them, with the types, names and shared storages of the originals; with

@@ -1,4 +1,4 @@
-"""The number format of a step, the norm of its gradient, and the average of the weights.
+"""The number format of a step, and the change of the weights by their gradient.
 
 Invariants: the host never waits. Whether the gradient was finite, or fp16's new loss scale, is
 computed on the device and copied to the host with the loss of the next step. A network is saved

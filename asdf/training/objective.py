@@ -1,5 +1,7 @@
 """The objective of training: the detection loss plus further terms, and the targets of a step.
 
+Checks that a step can be computed, and the error if it does not fit into memory, come first.
+
 Invariants: a step's loss is the mean of the detection loss plus the weighted mean of each term,
 each over the utterances that count in it. It is computed as one sum over utterances, divided by the
 normaliser of the detection loss; a term's factor (`StepWeights`) corrects for its own normaliser.
@@ -13,8 +15,6 @@ neither on earlier batches nor on the number of processes: it has no gradients, 
 starts from the buffers of training's last step and leaves them unchanged.
 
 Shapes: B utterances of a batch, N trials of a list.
-
-Checks of a training step before it computes, and the error if it does not fit into memory.
 """
 
 from __future__ import annotations

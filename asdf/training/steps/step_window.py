@@ -2,8 +2,9 @@
 
 Invariants: the gradient of a pass is that of a mean over utterances of the whole step, however
 processes divide it. Passes with the same `draw` use the same random numbers, so two passes at the
-same weights give the same results. The first pass gives the recorded losses. Directions are in
-units of the loss, independent of fp16's loss scale.
+same weights give the same results. The first pass gives the recorded losses. Each minibatch is read
+once, when it is first needed; a step that passes over them once holds one at a time, any other
+keeps them. Directions are in units of the loss, independent of fp16's loss scale.
 
 Shapes: N utterances of a step, B of a minibatch, T samples.
 """
