@@ -181,10 +181,8 @@ def test_json_and_csv_name_the_scored_length():
     assert [item["scoring_precision"] for item in (first, second)] == [None, "bf16"]
     rows = list(csv.DictReader(io.StringIO(to_csv([FIRST, SECOND]))))
     assert [row["scoring_precision"] for row in (rows[0], rows[4])] == ["not known", "bf16"]
-    assert [rows[0]["scored_length"], rows[4]["scored_length"]] == [
-        "not known",
-        "first 64,600 samples",
-    ]
+    lengths = [row["scored_length"] for row in (rows[0], rows[4])]
+    assert lengths == ["not known", "first 64,600 samples"]
 
 
 def test_no_text_of_a_csv_is_a_formula():
@@ -194,9 +192,6 @@ def test_no_text_of_a_csv_is_a_formula():
     )
     rows = list(csv.DictReader(io.StringIO(to_csv([summary]))))
     assert (rows[0]["system"], rows[0]["set"]) == ("'+1+1", "'=a")
-    assert [row["value"] for row in rows[1:4]] == [
-        "'-2+3",
-        '\'=HYPERLINK("http://x","y")',
-        "'@SUM(1)",
-    ]
+    values = ["'-2+3", '\'=HYPERLINK("http://x","y")', "'@SUM(1)"]
+    assert [row["value"] for row in rows[1:4]] == values
     assert float(rows[0]["eer"]) == summary.result.eer
