@@ -121,8 +121,14 @@ def measure_lengths(  # noqa: PLR0913
     share = world.run_on_main if shared is None else shared.array
     saved = world.run_on_main(lambda: SavedLengths.of(folder, utterances, sad, audio))
     # Only on the main rank, since the whole table is three times the size that others need.
-    own = saved.read_own(utterances, audio) if world.is_main else None
-    usable = share(lambda: saved.usable(own, utterances, check))
+    own: np.ndarray | None = None
+
+    def find_usable() -> np.ndarray | None:
+        nonlocal own
+        own = saved.read_own(utterances, audio)
+        return saved.usable(own, utterances, check)
+
+    usable = share(find_usable)
     if usable is not None:
         return usable
     what = f"{'checking' if check else 'measuring'} {utterances.name}"
@@ -152,20 +158,16 @@ def measure_lengths(  # noqa: PLR0913
         table, is_whole = _join(gathered or [], utterances, skip_broken)
         if is_whole and (own is None or not np.array_equal(table, own)):
             saved.write(table, utterances)
-        measured: np.ndarray = table[:, 0].copy()
-        return measured
+        return np.array(table[:, 0])
 
     lengths: np.ndarray = share(join)
     # A failure must reach all ranks, since the others would wait for this one.
     world.run_on_main(parts.remove)
     if check and own is not None and (own[:, 1] >= 0).all():
         LOG.info(
-            "compared the size and modification time of the %d recordings of %s with those of "
-            "their check in %.1f s (recipe.check_recordings='once' compares %d of them)",
-            len(utterances),
-            utterances.name,
-            time.monotonic() - started,
-            len(_sample(utterances)),
+            f"compared the size and modification time of the {len(utterances)} recordings of "
+            f"{utterances.name} with those of their check in {time.monotonic() - started:.1f} s "
+            f"(recipe.check_recordings='once' compares {len(_sample(utterances))} of them)"
         )
     return lengths
 
