@@ -27,7 +27,7 @@ COLUMNS: dict[str, str] = {
     "sources": "asdf.tasks.tracing.source_scores.SourceColumn",
     "parts": "asdf.scoring.parts.PartColumn",
     "frames": "asdf.tasks.localisation.frame_scores.FrameColumn",
-    "channels": "asdf.scoring.differing.ChannelColumn",
+    "channels": "asdf.scoring.scored.ChannelColumn",
     "llr": "asdf.scoring.columns.LlrColumn",
 }
 """Class of each column of the core, by key, in the order in which they are computed."""

@@ -18,7 +18,8 @@ from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
 from asdf.networks.attached import Extra
 from asdf.scoring.scorer import Scorer
-from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
+from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.whole_recording import Outcomes
 from asdf.trials.how_scored import ScoredLength
 
 # Maximum number of samples in a batch: 64 MiB.
@@ -118,7 +119,8 @@ class FusedScorer(WaveformScorer):
     def score_waveforms(
         self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
     ) -> Outcomes:
-        self.require(wanted)
+        for key in wanted:
+            self.require(key)
         columns = []
         extras: dict[str, Sequence[np.ndarray]] = {}
         for index, scorer in enumerate(self._scorers):

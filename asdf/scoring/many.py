@@ -24,8 +24,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.scoring.pipeline import Piece, Pipeline
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
 from asdf.scoring.scored import Score, Scored
-from asdf.scoring.waveform_scorer import Outcome
-from asdf.scoring.whole_recording import Cut, Window, as_result
+from asdf.scoring.whole_recording import Cut, Outcome, Window, as_result
 
 # Decoders release the GIL, so threads work as well as processes and need no copies.
 _READERS = 4

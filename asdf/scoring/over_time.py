@@ -54,7 +54,7 @@ class OverTime:
         Raises:
             UsageError: the network has no such extra, or hears less than one of its frames.
         """
-        scorer.require([key])
+        scorer.require(key)
         self.scorer = scorer
         self.key = key
         self.extra: Extra = scorer.extras[key]

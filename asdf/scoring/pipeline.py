@@ -20,13 +20,13 @@ from asdf.audio.channels import is_silent
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import SpeechLength, needs_whole_recording
 from asdf.runs.log import track
-from asdf.scoring.differing import as_score, describe_channels
 from asdf.scoring.over_time import OverTime, check_whole_time
 from asdf.scoring.recordings import Recording
-from asdf.scoring.scored import Score, Scored, WindowScore
-from asdf.scoring.waveform_scorer import Outcome, WaveformScorer
+from asdf.scoring.scored import Score, Scored, WindowScore, as_score, describe_channels
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.scoring.whole_recording import (
     Cut,
+    Outcome,
     Sound,
     Summary,
     Window,
@@ -135,7 +135,8 @@ class Pipeline:
             UsageError: the network lacks a wanted extra, or a wanted extra follows time and the
                 network does not hear whole recordings.
         """
-        self.scorer.require(self.wanted)
+        for key in self.wanted:
+            self.scorer.require(key)
         for key in self._of_time:
             check_whole_time(key, self.sad)
             OverTime(self.scorer, key, self.max_samples)

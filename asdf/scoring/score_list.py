@@ -403,7 +403,8 @@ def score_with_extras(
             follows their time.
         Stopped: a stop was requested; what was scored is saved next to `output`.
     """
-    scorer.require(wanted)
+    for key in wanted:
+        scorer.require(key)
     what = f"scoring {utterances.name}"
     batches = scorer.plan_batches(lengths)
     work = work_of(scorer, utterances, batches, settings, wanted)

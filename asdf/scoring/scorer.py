@@ -35,7 +35,8 @@ from asdf.scoring.computing import (
     new_computing_lock,
     open_engine,
 )
-from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
+from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.whole_recording import Outcomes
 from asdf.settings.sections import USUAL_AUDIO, Audio, Network
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
@@ -179,6 +180,12 @@ class Scorer(WaveformScorer):
     def networks(self) -> Sequence[nn.Module]:
         return [self._network]
 
+    @property
+    def window_samples(self) -> int:
+        """The longest window that is heard whole."""
+        assert self.length.max_samples is not None  # settings always have a limit
+        return self.length.max_samples
+
     def use_threads(self, threads: int) -> None:
         self._threads = threads
 
@@ -232,7 +239,8 @@ class Scorer(WaveformScorer):
             AsdfError: the batch does not fit into the device's memory.
             UsageError: the network gives no such extra.
         """
-        self.require(wanted)
+        for key in wanted:
+            self.require(key)
         with (
             self._computing(waveforms_BT),
             self.precision.computing(),
@@ -316,7 +324,8 @@ class Scorer(WaveformScorer):
     def score_waveforms(
         self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
     ) -> Outcomes:
-        self.require(wanted)
+        for key in wanted:
+            self.require(key)
         scores = np.empty(len(waveforms), np.float32)
         rows: dict[str, dict[int, np.ndarray]] = {}
         lengths = np.array([len(waveform) for waveform in waveforms], np.int64)

@@ -7,14 +7,14 @@ here imports torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
+from asdf.scoring.whole_recording import Outcomes
 from asdf.settings.sections import USUAL_AUDIO, Audio
 from asdf.trials.how_scored import ScoredLength
 
@@ -24,36 +24,6 @@ if TYPE_CHECKING:
 
     from asdf.networks.attached import Extra
     from asdf.scoring.computing import ScoringPrecision
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The outputs of a network for one piece of a recording.
-
-    Attributes:
-        raw: Score of the network itself, before a calibration.
-        extras: Rows of the extras, by key.
-    """
-
-    raw: float
-    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Outcomes:
-    """The outputs of a network for several pieces, in their order.
-
-    Attributes:
-        scores: Scores of the pieces, (pieces,) float32; float64 for fused networks.
-        extras: Rows of each piece, by key.
-    """
-
-    scores: np.ndarray
-    extras: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[Outcome]:
-        for index, score in enumerate(self.scores.tolist()):
-            yield Outcome(score, {key: rows[index] for key, rows in self.extras.items()})
 
 
 class WaveformScorer(ABC):
@@ -93,10 +63,9 @@ class WaveformScorer(ABC):
         return self
 
     @property
+    @abstractmethod
     def window_samples(self) -> int:
         """The longest window that is heard whole."""
-        assert self.length.max_samples is not None  # settings always have a limit
-        return self.length.max_samples
 
     def as_heard(self, mono: np.ndarray) -> np.ndarray:
         """Return a waveform (T,) as the networks hear it, repeated for several channels."""
@@ -151,16 +120,15 @@ class WaveformScorer(ABC):
             UsageError: there is no such extra.
         """
 
-    def require(self, wanted: Collection[str]) -> None:
-        """Raise an error unless all these extras are available.
+    def require(self, key: str) -> None:
+        """Raise an error unless an extra is available.
 
         Raises:
-            UsageError: an extra is missing; the message names the first one.
+            UsageError: it is not.
         """
-        for key in wanted:
-            if key not in self.extras:
-                advice = self.absent.get(key, f"gives no {key}: request only scores.")
-                raise UsageError(f"{self.name} {advice}")
+        if key not in self.extras:
+            advice = self.absent.get(key, f"gives no {key}: request only scores.")
+            raise UsageError(f"{self.name} {advice}")
 
     @abstractmethod
     def scored_samples(self, samples: int) -> int:

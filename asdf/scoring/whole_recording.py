@@ -35,7 +35,6 @@ from asdf.scoring.scored import (
     WindowScore,
     decide_verdict,
 )
-from asdf.scoring.waveform_scorer import Outcome
 
 if TYPE_CHECKING:
     from asdf.networks.attached import Extra
@@ -158,6 +157,36 @@ class Sound(NamedTuple):
             return {}
         level_dbfs = 10 * math.log10(max(sound.power, _LEAST_POWER))
         return {"level_dbfs": round(level_dbfs, 2), "offset": round(sound.offset, 6)}
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The outputs of a network for one piece of a recording.
+
+    Attributes:
+        raw: Score of the network itself, before a calibration.
+        extras: Rows of the extras, by key.
+    """
+
+    raw: float
+    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """The outputs of a network for several pieces, in their order.
+
+    Attributes:
+        scores: Scores of the pieces, (pieces,) float32; float64 for fused networks.
+        extras: Rows of each piece, by key.
+    """
+
+    scores: np.ndarray
+    extras: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        for index, score in enumerate(self.scores.tolist()):
+            yield Outcome(score, {key: rows[index] for key, rows in self.extras.items()})
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from asdf.extras.service.counts import Counts
 from asdf.runs.log import LOG
 from asdf.scoring.pipeline import Pieces, Pipeline
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.scoring.waveform_scorer import Outcome
+from asdf.scoring.whole_recording import Outcome
 
 Result = tuple[Scored, list[WindowScore]]
 

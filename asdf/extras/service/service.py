@@ -27,11 +27,10 @@ from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.extras.service.passes import SharedPasses
 from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload, recording_of
 from asdf.scoring.detector import Detector
-from asdf.scoring.differing import describe_channels
 from asdf.scoring.document import Documents, recording_digest
 from asdf.scoring.pipeline import Pieces
 from asdf.scoring.recordings import as_recording, heard_again
-from asdf.scoring.scored import Scored
+from asdf.scoring.scored import Scored, describe_channels
 from asdf.scoring.speakers import choose_speakers, conclude_speaker, speaker_recordings
 from asdf.scoring.whole_recording import count_windows, in_samples
 from asdf.segments import Speaker, read_speakers

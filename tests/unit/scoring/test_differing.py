@@ -17,8 +17,7 @@ from asdf.commands.journal import stamp_of
 from asdf.errors import UsageError
 from asdf.evaluation import read_any_scores
 from asdf.scoring.columns import UNDECIDED
-from asdf.scoring.differing import ChannelColumn
-from asdf.scoring.scored import MIXED, Scored
+from asdf.scoring.scored import MIXED, ChannelColumn, Scored
 from tests.unit.audio import test_channels
 from tests.unit.audio.test_channels import write_tracks
 from tests.unit.conftest import write_small_network

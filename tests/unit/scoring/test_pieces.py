@@ -7,7 +7,7 @@ import pytest
 
 import asdf
 from asdf.errors import AsdfError, UsageError
-from asdf.scoring.waveform_scorer import Outcome
+from asdf.scoring.whole_recording import Outcome
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 

@@ -11,8 +11,7 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.scoring.score_list import build_list_scorer, score_list, score_with_extras
-from asdf.scoring.waveform_scorer import Outcome
-from asdf.scoring.whole_recording import Window, tally_windows
+from asdf.scoring.whole_recording import Outcome, Window, tally_windows
 from asdf.settings.sections import Sections
 from asdf.tasks.tracing.source_scores import SourceColumn, name_sources
 from asdf.tasks.tracing.task import build_source_term

@@ -22,10 +22,9 @@ from asdf.extras.forensic.support import SupportColumn, Supported
 from asdf.extras.forensic.unlike import Likeness, UnlikeColumn
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.columns import CANNOT_TELL, LlrColumn, Ratio
-from asdf.scoring.differing import ChannelColumn, Differing
 from asdf.scoring.document import Heading
 from asdf.scoring.parts import PartColumn, PartSearch
-from asdf.scoring.scored import Scored, WindowScore, decide_verdict
+from asdf.scoring.scored import ChannelColumn, Differing, Scored, WindowScore, decide_verdict
 from tests.unit.audio.test_channels import voice
 from tests.unit.audio.test_speech_check import siren
 from tests.unit.conftest import small_settings, sound, write_small_network
