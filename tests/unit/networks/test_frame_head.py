@@ -112,7 +112,7 @@ def test_a_resolution_that_the_frames_do_not_divide_is_refused(small):
 @pytest.mark.parametrize("name", ["SSL_AASIST", "SSL_SLS", "AASIST", "RawGAT_ST", "RawNet2"])
 def test_networks_without_frames_are_refused(name, small):
     small.back_end.rawnet2_recurrent = 8
-    with pytest.raises(UsageError, match=r"localisation\.enabled = True: .*(asp, mhfa, nes2net_x)"):
+    with pytest.raises(UsageError, match=r"localisation\.enabled = True: .*(lcnn, linear, mhfa)"):
         build(with_head(small), name)
 
 
