@@ -46,6 +46,8 @@ def test_options_of_older_and_of_fine_tuned_networks_are_read(checkpoint, expect
     options = checkpoint["cfg"]["model"]
     stated = architecture_from_options(checkpoint)
     assert stated is not None
+    # As a truth value, since the literal stands in network files.
+    assert "'layer_norm_first': True" in stated.to_text()
     for content in (
         {"args": argparse.Namespace(**options), "cfg": None},
         {"cfg": {"model": argparse.Namespace(**options)}},
