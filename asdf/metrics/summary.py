@@ -41,13 +41,7 @@ from asdf.metrics.results import (
 from asdf.metrics.score_checks import Finding, alike, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
 from asdf.trials.asv_scores import AsvScores
-from asdf.trials.how_scored import (
-    NOT_KNOWN,
-    HowScored,
-    ScoredLength,
-    different_precisions,
-    different_recordings,
-)
+from asdf.trials.how_scored import NOT_KNOWN, HowScored, different_precisions, different_recordings
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
@@ -135,10 +129,7 @@ class Summary:
         attacks = self.scores.attacks
         if attacks is None or len(conditions) < 2:
             return {}
-        spoofs = {}
-        for condition in conditions:
-            _, spoofs[condition.value] = trials_of(condition, self.scores, attacks)
-        return spoofs
+        return {one.value: trials_of(one, self.scores, attacks)[1] for one in conditions}
 
     def without_trials(self) -> Summary:
         """Return the summary without its scores and curve, which take most of its memory."""
@@ -398,11 +389,8 @@ def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
 
 def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
     """Warn if systems on one set are known to be scored from different lengths of recordings."""
-    lengths: list[ScoredLength] = []
-    for summary in summaries:
-        length = summary.scored.length
-        if length is not None and length not in lengths:
-            lengths.append(length)
+    known = dict.fromkeys(summary.scored.length for summary in summaries)
+    lengths = [length for length in known if length is not None]
     # Agreement with the first implies agreement with each other.
     if all(length.agrees_with(lengths[0]) for length in lengths):
         return []

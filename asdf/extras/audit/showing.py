@@ -230,11 +230,9 @@ def _shortcut_section(audit: Audit) -> Section:
     if settings:
         settings.insert(0, "# Against these shortcuts, in a config:")
     # The most revealing features, even without shortcuts, so that readers see small differences.
-    panels: list[Panel] = []
-    for result in audit.results:
-        has_picture = result.feature.key != "speaker" and len(set(result.values) - {None}) > 1
-        if has_picture and len(panels) < _PICTURES:
-            panels.append(_picture(result, audit))
+    heard = [result for result in audit.results if result.feature.key != "speaker"]
+    drawn = [result for result in heard if len(set(result.values) - {None}) > 1]
+    panels = [_picture(result, audit) for result in drawn[:_PICTURES]]
     figure = Figure(
         "features",
         "Features",
