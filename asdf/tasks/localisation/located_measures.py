@@ -261,7 +261,8 @@ def range_eer(stretches: Stretches) -> RangeEer:
     for name, chosen in (("bona fide", is_bona_fide), ("spoofed", ~is_bona_fide)):
         # Only for its errors: a class without time, or a score that is not finite.
         as_scores(name, stretches.scores[chosen])
-    found = _SortedStretches(stretches, np.zeros(len(is_bona_fide), np.intp)).eer(np.ones(1, int))
+    one_group = np.zeros(len(is_bona_fide), np.intp)
+    found = _SortedStretches(stretches, one_group).eer(np.ones(1, int), is_whole=True)
     assert found is not None
     return found
 
@@ -418,16 +419,25 @@ class _SortedStretches:
         self._bona_fide_s = np.where(is_bona_fide, seconds, 0.0)
         self._spoof_s = np.where(is_bona_fide, 0.0, seconds)
 
-    def eer(self, times: AnyIntegers) -> RangeEer | None:
-        """Return the EER with the given count of each group; None if a class is missing."""
+    def eer(self, times: AnyIntegers, *, is_whole: bool = False) -> RangeEer | None:
+        """Return the EER with the given count of each group; None if a class is missing.
+
+        Args:
+            is_whole: Whether each group counts once.
+        """
         weights = times[self._group]  # (stretches,)
         missed = np.cumsum(weights * self._bona_fide_s)
         rejected = np.cumsum(weights * self._spoof_s)
         if not missed[-1] or not rejected[-1]:
             return None
+        totals = (missed[-1], rejected[-1])
+        if is_whole:
+            # Among points that are equally close, rounding decides: published rates of whole sets
+            # are by pairwise sums, those of replicates by the last of the running ones.
+            totals = (self._bona_fide_s.sum(), self._spoof_s.sum())
         # The first point rejects nothing.
-        frr = np.append(0.0, missed[self._last] / missed[-1])
-        far = np.append(1.0, 1 - rejected[self._last] / rejected[-1])
+        frr = np.append(0.0, missed[self._last] / totals[0])
+        far = np.append(1.0, 1 - rejected[self._last] / totals[1])
         best = int(np.argmin(np.abs(frr - far)))
         return RangeEer(float((frr[best] + far[best]) / 2), float(self._thresholds[best]))
 

@@ -99,6 +99,16 @@ def test_a_hand_computed_range_eer():
     assert result.threshold == -1
 
 
+def test_of_two_points_that_are_equally_close_rounding_decides_as_ever():
+    # Bona fide at 1, 4 and 8: the rates cross between 3 (miss 1/3, false alarm 1/2) and 4 (2/3,
+    # 1/2), which are as close.
+    recordings = [
+        located([score], () if score in (1, 4, 8) else WHOLE, 0.1, 0.1) for score in range(9)
+    ]
+    result = range_eer(pooled_stretches(recordings))
+    assert (result.rate, result.threshold) == (pytest.approx(7 / 12), 4)
+
+
 def test_equal_scores_are_rejected_together():
     bona_fide = located([0, 1], (), 0.04)
     spoof = located([0, -1], WHOLE, 0.04)
