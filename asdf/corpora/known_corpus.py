@@ -9,7 +9,6 @@ its own, where the row cannot say how the corpus is read.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -181,7 +180,7 @@ def with_files(
     tree: Tree,
     folders: Sequence[str],
     suffix: str = ".flac",
-    identify: Callable[[str], str] = posixpath.basename,
+    identify: Callable[[str], str] | None = None,
 ) -> TrialList:
     """Return `trials` with the names of their recordings in `folders`, with any suffix.
 
@@ -190,22 +189,25 @@ def with_files(
     files.
 
     Args:
-        identify: Function that returns the part of a path that identifies a recording.
+        suffix: Suffix that the trials' names omit; '' if they have theirs.
+        identify: Function that returns the part of a path that identifies a recording; None: the
+            file name.
     """
     names: dict[str, str] = {}
     stems: dict[str, str] = {}
     # The first folder comes last, and overrides equal names in the others.
     for folder in reversed(folders):
         for name in recordings(tree, folder):
-            key = identify(name)
-            names[key] = name
+            key = name[name.rfind("/") + 1 :] if identify is None else identify(name)
             stems[key[: key.rfind(".")]] = name
+            # Several recordings may differ only in their suffix.
+            if not suffix:
+                names[key] = name
     ids = []
     for utterance in trials.ids:
-        key = identify(utterance)
+        key = utterance[utterance.rfind("/") + 1 :] if identify is None else identify(utterance)
         # A dot in a name without a suffix is a part of the name.
-        stem = key[: key.rfind(".")] if is_recording(key) else key
-        # The whole name first, since several recordings may differ only in their suffix.
+        stem = key[: key.rfind(".")] if not suffix and is_recording(key) else key
         known = names.get(key) or stems.get(stem)
         ids.append(known or join_name(folders[0], f"{utterance}{suffix}"))
     return replace(trials, ids=ids)

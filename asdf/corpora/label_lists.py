@@ -58,7 +58,8 @@ class Lists:
         homes: Possible folders of files and recordings, the most likely first, each with its '/'.
         suffix: Suffix of the recordings, if the file omits it.
         has_paths: Whether the file has the paths of recordings.
-        identify: Function that returns the part of a path that identifies a line.
+        identify: Function that returns the part of a path that identifies a line; None: the file
+            name.
         subset_column: Column with the subset of a line, if a file holds several subsets.
         mark: Column that tells the file from another one of its name.
         notes: Sentence for the user about a subset.
@@ -73,7 +74,7 @@ class Lists:
     homes: Sequence[str] = ("",)
     suffix: str = ""
     has_paths: bool = False
-    identify: Callable[[str], str] = posixpath.basename
+    identify: Callable[[str], str] | None = None
     subset_column: str = ""
     mark: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -102,12 +103,14 @@ class Lists:
             audio = audio if audio[0] else tuple(sorted(set(map(posixpath.dirname, ids))))
         else:
             trials = with_files(trials, tree, audio, self.suffix, self.identify)
+        notes = [self.notes[subset]] if subset in self.notes else []
         is_in = np.ones(len(trials), bool)
         if self.subset_column and subset != ALL:
             is_in[:] = [value.lower() == subset for value in trials.columns[self.subset_column]]
         is_labelled = trials.labels != UNLABELLED
+        if is_in.all() and is_labelled.all():
+            return Reading(trials, audio, notes=notes)
         chosen = trials.select(np.flatnonzero(is_in & is_labelled))
-        notes = [self.notes[subset]] if subset in self.notes else []
         if left_out := values_at(lines, np.flatnonzero(is_in & ~is_labelled)):
             notes.append(
                 f"lines of neither class, left out: {len(left_out)}, such as {left_out[0]}"

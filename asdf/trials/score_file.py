@@ -127,7 +127,9 @@ def read_labelled(path: AnyPath, lines: LineFormat, *, both_classes: bool) -> Sc
     for number, line in numbered_lines(path):
         cells = line.rsplit(None, count - 1)
         word = cells[-2] if len(cells) == count else ""
-        label = labels.get(word if word in labels else word.lower())
+        label = labels.get(word)
+        if label is None:
+            label = labels.get(word.lower())
         if label is None:
             raise AsdfError(f"{path}, line {number}: expected '{lines.shape}', found '{line}'.")
         collector.add(number, cells[0], cells[-1], label, cells[1] if count == 4 else None)
