@@ -41,7 +41,7 @@ from asdf.trials.trial_list import REFERENCE, TrialList
 from asdf.version import VERSION
 
 TRIALS, SCORES, LOSSES = "trials", "scores", "losses"
-_COUNTS, _FRAMES = "counts", "frames"
+_COUNTS = "counts"
 Work = Callable[[], dict[str, Any]]
 
 _SHOWN = 5
@@ -230,7 +230,7 @@ class ListOverTime:
     def _read(self, what: str) -> np.ndarray:
         known = np.zeros(len(self._utterances), bool)
         for part in self._parts.read(what) if self._parts is not None else []:
-            rows = np.split(part[_FRAMES], np.cumsum(part[_COUNTS])[:-1])
+            rows = np.split(part[SCORES], np.cumsum(part[_COUNTS])[:-1])
             known[part[TRIALS]] = True
             self._rows.update(zip(part[TRIALS].tolist(), rows, strict=True))
         return known
@@ -246,7 +246,7 @@ class ListOverTime:
         for trial in self._unsaved:
             row = self._rows[trial]
             counts = np.array([len(row)], np.int64)
-            self._parts.add({TRIALS: np.array([trial]), _COUNTS: counts, _FRAMES: row})
+            self._parts.add({TRIALS: np.array([trial]), _COUNTS: counts, SCORES: row})
         self._unsaved = []
         self._parts.save()
 

@@ -159,6 +159,22 @@ def test_parts_of_another_list_are_not_used(utterances, tmp_path, log):
     assert "is not used: it is of another list" in log.text
 
 
+def test_frames_that_an_earlier_version_saved_are_used(utterances, tmp_path, monkeypatch):
+    output = tmp_path / "scores.txt"
+    whole = work(utterances, output)
+    for path in saved(tmp_path):
+        with np.load(path) as file:
+            columns = dict(file)
+        if "counts" in columns:
+            # Its names; it saved durations too.
+            assert columns.keys() == {"work", "trials", "counts", "scores"}
+            columns["durations_s"] = np.zeros(len(columns["trials"]))
+            np.savez(path, **columns)
+    batches = counted(monkeypatch)
+    assert_same(work(utterances, output), whole)
+    assert not batches
+
+
 def test_a_requested_stop_saves_what_was_scored(utterances, tmp_path, monkeypatch, log):
     output = tmp_path / "scores.txt"
     monkeypatch.setattr(parts, "SAVED_EVERY_S", 1000)
