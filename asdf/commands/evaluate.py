@@ -235,7 +235,9 @@ def ratio_plots(args: RatioOptions) -> dict[str, Path]:
     if args.ratios is None:
         return {}
     kinds = ("tippett", "ece", "reliability")
-    return {kind: args.ratios.with_stem(f"{args.ratios.stem}-{kind}") for kind in kinds}
+    # with_stem would not do: '.' has no name.
+    folder, stem, suffix = args.ratios.parent, args.ratios.stem, args.ratios.suffix
+    return {kind: folder / f"{stem}-{kind}{suffix}" for kind in kinds}
 
 
 def development_files(on: str | None) -> list[str]:

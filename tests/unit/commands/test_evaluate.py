@@ -238,6 +238,7 @@ def test_submission(capsys, folder):
         (["pair.txt", "--json", "pair.txt"], 2, "and would overwrite it"),
         (["pair.txt", "--scored-length", "long"], 2, "long"),
         (["pair.txt", "--decisions", "--ratios", "t.svg"], 2, "plots need scores"),
+        (["pair.txt", "--ratios", "."], 2, "plots are written as pdf, png, svg"),
         ([*PROTOCOL, "--by", "attack,codek"], 2, "no column codek. Columns: attack, speaker"),
         ([*PROTOCOL, "--subset", "evaluation"], 2, "eval, progress"),
         (["a=pair.txt", "a=scores.txt"], 2, "'a' is empty or names several systems"),
