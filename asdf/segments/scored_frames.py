@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from asdf.text import AnyPath, read_number
 from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 from asdf.trials.trial_list import find_repeats
 
+# Errors of a damaged archive, such as an unknown compression or an encrypted member.
+_DAMAGED = (ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 _ARRAYS = ("ids", "offsets", "scores", "hop_s", "durations_s")
 
 
@@ -106,7 +109,8 @@ def read_frame_table(path: AnyPath) -> FrameTable:
     """
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # The archive first: of other files, numpy would advise to load pickles.
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
             ids, offsets, scores, hop_s, durations_s = (arrays[name] for name in _ARRAYS)
         table = FrameTable(
             ids.tolist(),
@@ -129,7 +133,7 @@ def read_frame_table(path: AnyPath) -> FrameTable:
             raise ValueError("a score or the length of a frame is not a finite number")
     except OSError as error:
         raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         raise AsdfError(
             f"{path}: these are not frame scores of a run ({type(error).__name__}: {error}). Is it "
             "the right file?"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
@@ -77,5 +79,21 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(AsdfError, match="cannot read"):
         read_frame_table(path)
     path.write_bytes(b"PK nothing")
+    with pytest.raises(AsdfError, match=r"not frame scores of a run \(BadZipFile"):
+        read_frame_table(path)
+
+
+@pytest.mark.parametrize("save", [np.savez_compressed, np.savez])
+def test_a_damaged_archive_is_refused(save, tmp_path):
+    path = tmp_path / "bad.npz"
+    save(path, ids=np.array(["a"] * 100))
+    content = bytearray(path.read_bytes())
+    # The method of compression, in the directory at the end.
+    damaged = content.rindex(b"PK\x01\x02") + 10
+    if save is np.savez_compressed:
+        # The first byte of the compressed array, behind its name and an extra field.
+        damaged = 30 + sum(struct.unpack("<HH", content[26:30]))
+    content[damaged] = 0xFF
+    path.write_bytes(content)
     with pytest.raises(AsdfError, match="not frame scores of a run"):
         read_frame_table(path)
