@@ -120,7 +120,6 @@ def main(arguments: list[str]) -> int:
     is_located = parse_located(args.data) is not None
     usual = trials.folder if is_located else data.parent
     into = args.output or (data if data.is_dir() else usual)
-    into.mkdir(parents=True, exist_ok=True)
     for name, part in lists.items():
         write_trials(into / f"{name}_list.txt", _relative(part, into))
     show("\n".join(_describe(lists, into)))

@@ -120,6 +120,14 @@ def test_mistakes(data, capsys, options, message):
     assert not list(data.glob("*_list.txt"))
 
 
+def test_a_file_is_no_folder_of_lists(data, capsys, tmp_path):
+    place = tmp_path / "lists"
+    place.write_text("mine")
+    status, _, err = run(capsys, data, "-o", place)
+    assert status == 1 and "train_list.txt: " in err
+    assert place.read_text() == "mine"
+
+
 def test_a_folder_and_its_name_are_audited_alike(data):
     by_path = read_recordings(str(data), None, classes=True)
     by_name = read_recordings(f"folder:{data}", None)
