@@ -251,7 +251,15 @@ def _read_frames(
     if not problem and done < end:
         problem = f"{promised}, {done} decode"
     # Most recordings are a single block, which is not copied.
-    return blocks[-1] if len(blocks) < 3 else np.concatenate(blocks), problem
+    if len(blocks) < 3:
+        return blocks[-1], problem
+    samples = np.empty((done - begin, file.channels), np.float32)
+    # Each block is released once it is copied: `memory_limit` counts the samples once.
+    while blocks:
+        last = blocks.pop()
+        done -= len(last)
+        samples[done - begin : done - begin + len(last)] = last
+    return samples, problem
 
 
 def read_blocks(path: AnySource, samples: int, audio: Audio = USUAL_AUDIO) -> Iterator[np.ndarray]:

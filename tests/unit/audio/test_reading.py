@@ -264,6 +264,36 @@ def test_a_recording_of_any_length_is_read_part_by_part(tmp_path, monkeypatch):
             assert_array_equal(read_audio(path, 17), expected[17:])
 
 
+# In a process of its own, whose peak is that of this recording.
+PEAK = """
+import re, sys
+from pathlib import Path
+from asdf.audio import read_audio, reading
+
+def peak():
+    return 1024 * int(re.search("VmHWM:[^0-9]*([0-9]+)", Path("/proc/self/status").read_text())[1])
+
+reading._FRAMES_AT_ONCE = 2**20
+before = peak()
+read_audio(sys.argv[1])
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+def test_a_recording_in_blocks_takes_no_more_memory_than_its_limit_counts(tmp_path):
+    frames = 2**23
+    path = tmp_path / "a.wav"
+    with soundfile.SoundFile(path, "w", 16000, 2, subtype="PCM_16") as file:
+        for _ in range(frames // 2**16):
+            file.write(np.full((2**16, 2), 99, np.int16))
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, path], capture_output=True, text=True, check=True
+    )
+    # float32: the channels, and their mean; the rest is for libraries.
+    assert int(done.stdout) < 4 * frames * (2 + 1) + 20e6
+
+
 @pytest.mark.parametrize("rate", [1, 999, 1_000_001, 2**31 - 1])
 def test_a_rate_that_no_recording_has(tmp_path, rate):
     path = write(tmp_path / "a.wav", noise(32000), rate)
