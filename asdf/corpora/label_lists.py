@@ -87,10 +87,12 @@ class Lists:
         """
         files = self.files[subset]
         home_of = {home + name: home for home in self.homes for name in files.labels}
-        name, trials = self._find(tree, list(home_of))
+        name, trials = self._find(tree, list(home_of), subset)
         lines = trials.ids
+        # Recordings and labels may come in archives of their own, unpacked into different homes.
+        homes = dict.fromkeys((home_of[name], *self.homes))
         # Without a '/' at the end if the recordings lie in the home itself.
-        folders = [(home_of[name] + folder).rstrip("/") for folder in files.audio]
+        folders = [(home + folder).rstrip("/") for home in homes for folder in files.audio]
         whole = first_there(tree, folders)
         # Looking into an archive reads all of its names, so beside a folder only folders count.
         has_part = partial(is_there, tree) if whole is None else tree.exists
@@ -106,7 +108,13 @@ class Lists:
         notes = [self.notes[subset]] if subset in self.notes else []
         is_in = np.ones(len(trials), bool)
         if self.subset_column and subset != ALL:
-            is_in[:] = [value.lower() == subset for value in trials.columns[self.subset_column]]
+            subsets = trials.columns[self.subset_column]
+            is_in[:] = [value.lower() == subset for value in subsets]
+            if not is_in.any():
+                raise AsdfError(
+                    f"{tree.path(name)}: no trial of a subset {subset!r}. Its subsets are "
+                    f"{', '.join(sorted(set(subsets)))}."
+                )
         is_labelled = trials.labels != UNLABELLED
         if is_in.all() and is_labelled.all():
             return Reading(trials, audio, notes=notes)
@@ -119,16 +127,19 @@ class Lists:
         others = frozenset(trials.ids) - frozenset(chosen.ids)
         return Reading(chosen, audio, others=others, notes=notes)
 
-    def _find(self, tree: Tree, names: Sequence[str]) -> tuple[str, TrialList]:
+    def _find(self, tree: Tree, names: Sequence[str], subset: str) -> tuple[str, TrialList]:
         """Return the first label file of the corpus among `names`, and its trials."""
         for name in names:
             if is_there(tree, name):
-                trials = self._read_lines(tree, name)
+                trials = self._read_lines(tree, name, subset)
                 if not self.mark or self.mark in trials.columns:
                     return name, trials
         raise AsdfError(f"{tree.root}: there is no {names[0]}. {self.advice}")
 
-    def _read_lines(self, tree: Tree, name: str) -> TrialList:
+    def _is_elsewhere(self, row: Mapping[str, str], subset: str) -> bool:
+        return bool(self.subset_column) and subset not in (ALL, row[self.subset_column].lower())
+
+    def _read_lines(self, tree: Tree, name: str, subset: str) -> TrialList:
         if self.columns is None:
             return read_from(tree, name)
         path = tree.path(name)
@@ -139,6 +150,10 @@ class Lists:
         for number, row in named_rows(tree.lines(name), path, self.columns):
             word = row["key"].lower()
             label = self.keys.get(word, label_of(word))
+            if not row["utterance"]:
+                raise AsdfError(f"{path}, line {number}: it names no recording.")
+            if label is None and self._is_elsewhere(row, subset):
+                label = UNLABELLED
             if label is None:
                 raise AsdfError(
                     f"{path}, line {number}: {row['key']!r} means neither bona fide nor spoof. Is "

@@ -266,7 +266,8 @@ def _csv_rows(lines: NumberedLines, path: Path) -> Iterator[tuple[int, list[str]
             yield f"{line}\n"
 
     try:
-        for cells in csv.reader(texts()):
+        # Strict, since a quote without an end would swallow lines, up to the end of the file.
+        for cells in csv.reader(texts(), strict=True):
             yield last, cells
     except csv.Error as error:
         raise AsdfError(

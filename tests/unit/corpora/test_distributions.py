@@ -394,6 +394,33 @@ def test_subsets_of_one_label_file(lay, read):
     assert len(read("deepfake-eval-2024:all", root)[0]) == 3
 
 
+def test_words_and_names_outside_of_a_subset_say_nothing_of_it(lay, read):
+    lines = "Filename,Ground Truth,Finetuning Set\n1.mp3,Real,Test\n2.mp3,,Train\n"
+    root = lay({"audio-metadata-publish.csv": lines})
+    assert read("deepfake-eval-2024:test", root)[0].ids == ["audio-data/1.mp3"]
+    for subset in ("all", "train"):
+        with pytest.raises(AsdfError, match="line 3: '' means neither bona fide nor spoof"):
+            read(f"deepfake-eval-2024:{subset}", root)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "text", "audio"),
+    [
+        ("decro:en_dev", "DECRO-dataset/en_dev.txt", DECRO, "en_dev/{}"),
+        ("decro:en_dev", "en_dev.txt", DECRO, "DECRO-dataset/en_dev/{}"),
+        ("at-add-track1:dev", "label/dev.csv", "name,label\na.wav,real\n", "T1/dev/{}"),
+        ("codecfake-xie:C1", "label/C1.txt", "a.wav real 0\n", "Codecfake/test/C1/{}"),
+    ],
+)
+def test_labels_and_recordings_may_be_unpacked_into_different_folders(
+    lay, read, name, labels, text, audio
+):
+    listed, _ = read(name, lay({labels: text}, folder="a"))
+    paths = [audio.format(path.rpartition("/")[2]) for path in listed.ids]
+    utterances, _ = read(name, lay({labels: text}, "\n".join(paths), folder="b"))
+    assert utterances.ids == paths
+
+
 def test_keys_of_the_other_track_are_not_taken_for_its_own(lay, read):
     root = lay({"keys/CM/trial_metadata.txt": DF21}, "ASVspoof2021_LA_eval/flac/LA_E_1.flac")
     with pytest.raises(AsdfError, match=r"no keys/LA/CM/trial_metadata.txt.*LA-keys-full\.tar\.gz"):
@@ -529,6 +556,25 @@ def test_what_does_not_fit_is_left_out_with_a_note(lay, read):
             "development/metadata/train.csv",
             ESDD2.replace("original", "mixed"),
             "line 2: 'mixed' means neither bona fide nor spoof",
+        ),
+        ("esdd2:val", "development/metadata/val.csv", "audio_path,label\n,-\n", "2: it names no r"),
+        (
+            "deepfake-eval-2024:test",
+            "audio-metadata-publish.csv",
+            'Filename,Ground Truth,Finetuning Set,Text\n1.mp3,Fake,Test,"x\n2.mp3,Real,Test,y\n',
+            "a quoted value is not closed by line 3",
+        ),
+        (
+            "deepfake-eval-2024:test",
+            "audio-metadata-publish.csv",
+            'Filename,Ground Truth,Finetuning Set,Text\n1.mp3,Fake,Test,"x\n2.mp3,Real,Test,"y"\n',
+            "a quoted value is not closed by line 3",
+        ),
+        (
+            "asvspoof21-la:hidden",
+            "trial_metadata.txt",
+            "".join(line for line in LA21.splitlines(True) if "hidden" not in line),
+            "no trial of a subset 'hidden'. Its subsets are ",
         ),
         ("at-add-track1:eval", "x", "", "no T1/label/eval.csv. Labels are in T1/label: train.csv"),
         ("asvspoof5:train", "x", "", "no ASVspoof5.train.tsv. Nor is it in ASVspoof5_protocols."),
