@@ -50,7 +50,7 @@ def _check_workers(workers: int) -> None:
 class RobustnessOptions(WeightsOptions):
     """Options of the command."""
 
-    # With a default, since without any the degradations are listed; `main` asks for the rest.
+    # With a default, since the command alone lists the degradations; `main` asks for the rest.
     names: tuple[str, ...] = argument(
         "networks, and list of recordings with labels", metavar="NETWORK... LIST", default=()
     )
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> int:
         AsdfError: a network or the list cannot be read, or an output cannot be written.
     """
     args = COMMAND.read(arguments)
-    if not args.names:
+    if not arguments:
         show(_catalogue())
         return 0
     if len(args.names) < 2:
