@@ -272,7 +272,7 @@ class WeightUpdate:
     """The change of the weights by their gradient: optimiser, schedule, loss scale and average.
 
     Attributes:
-        average: Average of the weights; None without `network.ema_decay`.
+        average: Average of the weights; None without `network.ema_decay`, and before its begin.
         last: Latest step, until its gradient is known to be finite.
         measures_gradient: Whether `step` returns the norm of the gradient.
     """
@@ -291,13 +291,17 @@ class WeightUpdate:
         self.optimiser = build_optimiser(network, settings, folder)
         self.schedule = find_schedule(settings, folder)
         self.scaler = precision.scaler()
-        decay = settings.network.ema_decay
-        self.average = None if decay is None else WeightAverage(network, decay)
+        self.average: WeightAverage | None = None
         self.last = LastStep(self.scaler, precision.device)
         self.measures_gradient = False
         self._network = network
         self._settings = settings
         self._device = precision.device
+
+    def begin_average(self) -> None:
+        """Begin the average, if one is wanted, with the weights that the network has now."""
+        decay = self._settings.network.ema_decay
+        self.average = None if decay is None else WeightAverage(self._network, decay)
 
     def load_state(self, checkpoint: NetworkFile) -> None:
         """Load the state that a checkpoint holds besides the network's weights.

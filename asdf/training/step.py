@@ -141,6 +141,8 @@ class Step:
         self.update = WeightUpdate(network, settings, self.precision, folder)
         with calling(self.method, "begin"):
             self.method.begin(network)
+        # It may have changed, frozen or released weights.
+        self.update.begin_average()
 
     def load_state(self, checkpoint: NetworkFile) -> None:
         """Load the states of the optimiser and of the loss scale; the network has its weights.

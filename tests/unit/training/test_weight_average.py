@@ -9,6 +9,7 @@ from asdf.errors import AsdfError
 from asdf.runs.evaluations import ValidationResult
 from asdf.training.checkpoints import fill_network, read_checkpoint
 from asdf.training.gradients import WeightAverage, load_unaveraged
+from asdf.training.steps import Plain
 
 
 def make_network():
@@ -149,6 +150,26 @@ def test_a_run_that_goes_on_has_the_same_averages(train, tmp_path):
     again = read_checkpoint(path).content()
     for key in ("model_state_dict", "unaveraged_state_dict", "optimizer_state_dict"):
         assert_same(again[key], whole[key])
+
+
+class Doubled(Plain):
+    """A step that begins with other weights than those that were built."""
+
+    def begin(self, network):
+        with torch.no_grad():
+            network.output.weight *= 2
+
+
+def test_averages_begin_with_the_weights_that_a_step_begins_with(train, tmp_path):
+    kind = f"{__name__}.Doubled"
+    one_step = {"checkpoint_interval_steps": 1, "evaluation_interval_steps": 1}
+    train(eers=[0.5] * 9, training_step=kind, max_steps=1, **one_step, **EMA)
+    file = read_checkpoint(next((tmp_path / "networks").glob("*.pt")))
+    torch.manual_seed(0)
+    begun, _ = train(training_step=kind, max_steps=0, **EMA)
+    doubled = begun.step.network.output.weight.detach().double()
+    expected = 0.8 * doubled + 0.2 * file.unaveraged_state["output.weight"].double()
+    torch.testing.assert_close(file.state["output.weight"].double(), expected, rtol=0, atol=1e-7)
 
 
 def test_averages_may_begin_and_end_later(train, tmp_path):
