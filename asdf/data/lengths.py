@@ -315,11 +315,17 @@ def _parse_rows(path: Path, utterances: TrialList, audio: Audio) -> np.ndarray:
                 stated = line + file.read(1)  # nothing follows it
                 break
             checksum = zlib.crc32(line, checksum)
-            name, *numbers = line.rstrip(b"\n").split(b"\t")
+            expected = None if row_of else next(names, None)
+            text = line.rstrip(b"\n")
+            # A name may itself have a TAB.
+            if expected is not None and text.startswith(expected + b"\t"):
+                name, numbers = expected, text[len(expected) + 1 :].split(b"\t")
+            else:
+                name, *numbers = text.split(b"\t")
             if len(numbers) not in (1, 3):
                 raise ValueError(f"{line[:120]!r} is not a name with lengths")
             # A list that is the same, or grew at its end, needs no mapping of its names.
-            if not row_of and name != next(names, None):
+            if not row_of and name != expected:
                 row_of = {_encode(utterance): row for row, utterance in enumerate(utterances.ids)}
             found = row_of.get(name) if row_of else row
             if found is not None:

@@ -127,6 +127,15 @@ def test_a_measurement_is_used_again(utterances, tmp_path, monkeypatch):
     assert np.array_equal(measure_lengths(utterances, OFF, tmp_path / "sad", World()), first)
 
 
+def test_a_measurement_of_a_name_with_a_tab_is_used_again(utterances, tmp_path, monkeypatch):
+    (tmp_path / "a.wav").rename(tmp_path / "a\t1.wav")
+    ids = ["a\t1.wav", *utterances.ids[1:]]
+    tabbed = TrialList(ids, utterances.labels, name="tabbed", folder=tmp_path)
+    first = measure_lengths(tabbed, OFF, tmp_path / "sad", World())
+    monkeypatch.setattr(room, "measure_speech", None)
+    assert measure_lengths(tabbed, OFF, tmp_path / "sad", World()).tolist() == first.tolist()
+
+
 def test_other_settings_lists_or_recordings_have_other_files(utterances, tmp_path):
     folder = tmp_path / "sad"
     names = {lengths_file(folder, utterances, OFF)}
