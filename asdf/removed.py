@@ -38,7 +38,7 @@ _TEACHER = "docs/your_own.md has a teacher as a task of one's own."
 _ROBUSTNESS = "The command `robustness` measures a run on any list."
 _MLFLOW = "Choose 'tensorboard' or 'wandb', or a callback of your own (docs/your_own.md)."
 _SEARCH = "docs/launch.md has a script in which Optuna calls run.py."
-_PARTS = "Set augmentation.probability, which is that of every part."
+_PARTS = "Set augmentation.probability, which several parts share."
 _DDP = "Networks are trained with DDP."
 
 SETTINGS: dict[str, Removed] = {
@@ -113,6 +113,10 @@ CLASSES: dict[str, str] = {
     "asdf.networks.MLPPairNetwork": "docs/your_own.md has a network that takes references.",
     "asdf.networks.AudioLanguageModel": _LANGUAGE_MODEL,
     "asdf.src.networks.architectures2.DefaultNetwork": "recipes/ideas/default_network.py has it.",
+    "asdf.metrics.validation.MinDCF": "Choose 'min_dcf'.",
+    "asdf.metrics.validation.ActDCF": "Choose 'act_dcf'.",
+    "asdf.metrics.validation.Cllr": "Choose 'cllr'.",
+    "asdf.metrics.validation.MinCllr": "Choose 'min_cllr'.",
     "cosine_restarts": "Write the schedule as a function of your own.",
     "sharded": "Choose 'shuffled' or 'weighted_corpora', which read tars in any order.",
     "sharded_classes": "Choose 'balanced_classes', which reads tars in any order.",

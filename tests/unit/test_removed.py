@@ -146,6 +146,15 @@ def test_the_default_network_of_the_original_is_a_page(tmp_path) -> None:
         find_class(path, tmp_path, "network.network_class", DetectorNetwork)
 
 
+@pytest.mark.parametrize("name", ["MinDCF", "ActDCF", "Cllr", "MinCllr"])
+def test_metrics_that_were_classes_are_functions(tmp_path, name) -> None:
+    setting = "network.validation_metric"
+    with pytest.raises(SettingsError, match=rf"{name} has left ASDF\. Choose") as error:
+        read(tmp_path, f"{setting} = 'asdf.metrics.validation.{name}'")
+    chosen = re.search(r"Choose ('.*')\.", str(error.value))[1]
+    read(tmp_path, f"{setting} = {chosen}")
+
+
 def test_what_has_left_is_not_there() -> None:
     assert not removed.SETTINGS.keys() & catalogue().keys()
     assert not removed.COMMANDS.keys() & COMMANDS.keys()
