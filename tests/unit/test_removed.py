@@ -14,8 +14,8 @@ from asdf.errors import AsdfError
 from asdf.networks import DetectorNetwork
 from asdf.removed import Removed
 from asdf.settings import Settings
-from asdf.settings.catalogue import catalogue, section_types
-from asdf.settings.class_path import find_class
+from asdf.settings.catalogue import catalogue, class_path_of, section_types
+from asdf.settings.class_path import find_class, find_named
 from asdf.settings.mistakes import SettingsError
 from asdf.settings.value_checks import check_value
 from tests.unit.conftest import write_small_network
@@ -149,10 +149,10 @@ def test_the_default_network_of_the_original_is_a_page(tmp_path) -> None:
 @pytest.mark.parametrize("name", ["MinDCF", "ActDCF", "Cllr", "MinCllr"])
 def test_metrics_that_were_classes_are_functions(tmp_path, name) -> None:
     setting = "network.validation_metric"
-    with pytest.raises(SettingsError, match=rf"{name} has left ASDF\. Choose") as error:
-        read(tmp_path, f"{setting} = 'asdf.metrics.validation.{name}'")
-    chosen = re.search(r"Choose ('.*')\.", str(error.value))[1]
-    read(tmp_path, f"{setting} = {chosen}")
+    with pytest.raises(AsdfError, match=rf"{name} has left ASDF\. Choose") as error:
+        find_named(f"asdf.metrics.validation.{name}", tmp_path, setting)
+    chosen = re.search(r"Choose '(.*)'\.", str(error.value))[1]
+    assert find_named(class_path_of(setting, chosen), tmp_path, setting)([2, 1], [0, -1]) >= 0
 
 
 def test_what_has_left_is_not_there() -> None:
