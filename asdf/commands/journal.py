@@ -36,7 +36,7 @@ _HELD = 2**24
 
 
 class Journal:
-    """Entries by index, in `.NAME.progress` next to the output NAME; for a screen, until the end.
+    """Entries by index, in `.NAME.progress` next to the output NAME; for a screen, until shown.
 
     Memory holds 8 bytes per index; entries are read back from the file.
 
@@ -113,6 +113,11 @@ class Journal:
             raise AsdfError(write_advice(self.path or Path("the results"), error)) from error
         self.known += self._offsets[index] < 0
         self._offsets[index] = offset
+
+    def clear(self) -> None:
+        """Drop the entries, which are not read again; their indices stay known."""
+        self._file.seek(0)
+        self._file.truncate()
 
     def close(self) -> None:
         """Close the file, which is kept for resuming the same work."""

@@ -319,6 +319,9 @@ class Results:
             if self._raw and row.result.raw is not None:
                 self._raw[self._next] = row.result.raw
             self._next += 1
+        if self._entries.path is None and self.done == self._next - self._mine.start:
+            # Without an output no entry is read again, and a list may have millions.
+            self._entries.clear()
         if self.done >= self._next_writing:
             # Doubling limits the total cost of rewriting to twice the last table.
             self._next_writing = 2 * self.done

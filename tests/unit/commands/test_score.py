@@ -20,6 +20,7 @@ import torch
 
 import asdf
 from asdf.__main__ import main
+from asdf.commands.journal import Journal
 from asdf.commands.score import COMMAND
 from asdf.commands.score_options import name_network
 from asdf.errors import UsageError
@@ -95,6 +96,26 @@ def test_one_line_a_recording_in_order(folder, score, network):
     span = "0:00-0:01" if lowest.start_s == 0 else "0:00.2-0:01.2"
     notes = f"mean of 2 windows, lowest {lowest.score:.4f} at {span}"
     assert [line.split("\t")[2:] for line in lines] == [[], [], [], [], [notes]]
+
+
+def test_without_an_output_what_was_shown_is_not_kept(folder, score, monkeypatch):
+    """A list may have millions of recordings, and their results fill no disk."""
+    held = []
+    clear = Journal.clear
+
+    def cleared(journal):
+        clear(journal)
+        journal._file.seek(0)
+        held.append(len(journal._file.read()))
+
+    monkeypatch.setattr(Journal, "clear", cleared)
+    status, lines, _ = score("recordings")
+    assert (status, len(lines)) == (0, 5)
+    assert held and set(held) == {0}
+    held.clear()
+    # Entries of an output are read again to write it.
+    assert score("recordings", "--csv", "out.csv")[0] == 0
+    assert held == []
 
 
 def test_trial_scores_are_of_as_much_as_the_protocol_hears(folder, score, network):

@@ -126,7 +126,7 @@ def test_a_closed_journal_is_taken_up_by_the_next_one(output):
     assert not again.path.exists() and begin(output).known == 0
 
 
-def test_without_an_output_entries_last_until_the_end(tmp_path, monkeypatch):
+def test_without_an_output_entries_last_until_they_are_dropped(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     journal = begin(None)
     journal.add(2, entry(1.0))
@@ -134,6 +134,9 @@ def test_without_an_output_entries_last_until_the_end(tmp_path, monkeypatch):
     journal.add(0, entry(2.0))
     assert (journal[0]["score"], journal[2]["score"], journal.known) == (2.0, 1.0, 2)
     assert 1 not in journal and journal.path is None
+    journal.clear()
+    journal.add(4, entry(3.0))
+    assert (journal[4]["score"], 0 in journal, journal.known) == (3.0, True, 3)
     journal.remove()
     assert list(tmp_path.iterdir()) == []
 
