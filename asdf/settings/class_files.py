@@ -179,7 +179,9 @@ def fact(class_path: str, name: str, default: Any = None) -> Any:
 def _read_class(class_path: str) -> tuple[str, ast.ClassDef | None, dict[str, str]]:
     """Return the module of a class of the project, its definition, and the paths of imports."""
     module, _, class_name = class_path.rpartition(".")
-    module = _network_classes().get(class_name, (module,))[0]
+    # A user's class may have the name of one of ours.
+    if is_ours(module):
+        module = _network_classes().get(class_name, (module,))[0]
     file = file_in(OUR_PACKAGE.parent, module)
     if not (is_ours(module) and file.is_file()):
         return module, None, {}

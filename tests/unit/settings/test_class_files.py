@@ -54,7 +54,8 @@ def test_a_fact_is_the_classes_own_or_of_the_nearest_base():
     assert fact("asdf.networks.LCNNBackEnd", "frame_step").endswith("lcnn.POOL")
     assert fact("asdf.networks.MLPBackEnd", "frame_step", "none") is None
     assert fact("asdf.networks.SSL_SLS", "back_end_class").endswith("sls.SLSBackEnd")
-    for path in ("asdf.networks.Missing", "my_networks.Net", "torch.nn.Linear", "asdf.nowhere.Net"):
+    others = ("my_networks.Net", "my_networks.MLPBackEnd", "my_networks.RawNet2")
+    for path in (*others, "asdf.networks.Missing", "torch.nn.Linear", "asdf.nowhere.Net"):
         assert fact(path, "frame_step", "none") == "none"
 
 
