@@ -23,7 +23,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.networks.casting import in_full_precision
 from asdf.networks.filters import SincFilters
 from asdf.networks.interface import DetectorNetwork, repeat_short
-from asdf.settings.fields import OwnSettings, setting
+from asdf.settings.fields import MAX_FFT, MAX_FILTERS, OwnSettings, setting
 from asdf.settings.sections import Sections
 
 POOL = 3
@@ -63,9 +63,9 @@ class WaveBlock(nn.Module):
 class RawNet2Sizes(OwnSettings, section_name="back_end"):
     """Sizes of RawNet2."""
 
-    rawnet2_filters: int = setting(20, at_least=1)
+    rawnet2_filters: int = setting(20, at_least=1, at_most=MAX_FILTERS)
     """RawNet2: band-pass filters, and channels of the first two blocks; 128 in the paper"""
-    rawnet2_taps: int = setting(1024, unit="samples", at_least=1)
+    rawnet2_taps: int = setting(1024, unit="samples", at_least=1, at_most=MAX_FFT)
     """RawNet2: length of the filters; 1 is added to an even one"""
     rawnet2_channels: int = setting(128, at_least=1)
     """RawNet2: channels of the other four blocks; 512 in the paper"""

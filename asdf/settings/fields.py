@@ -19,6 +19,9 @@ FRAME_SAMPLES = 400
 # Limits of what a stranger's file may state: the width of a layer, and a length in samples.
 MAX_LAYER_WIDTH = 10**5
 MAX_CLIP_SAMPLES = 3600 * 16000
+# And the sizes of tables that are computed when a network is built, before its layers are compared.
+MAX_FFT = 16384
+MAX_FILTERS = 1024
 
 PLAIN: Mapping[str, Any] = {
     "meaning": "",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, make_dataclass
 from typing import Literal, TypeVar
 
 from asdf.settings.class_files import declared_settings, short_names
-from asdf.settings.fields import proportion, setting
+from asdf.settings.fields import MAX_FFT, MAX_FILTERS, proportion, setting
 from asdf.settings.mistakes import KnownNames
 
 Kind = TypeVar("Kind")
@@ -85,7 +85,7 @@ class Spectrum(KnownNames):
     Others with such settings take them from here as well.
     """
 
-    window: int | None = setting(None, unit="samples", at_least=1)
+    window: int | None = setting(None, unit="samples", at_least=1, at_most=MAX_FFT)
     """length of a frame; None: 20 ms (at 16 kHz 320), of log_mel 25 ms (400), of raw 1"""
     hop: int | None = setting(None, unit="samples", at_least=1)
     """from the start of a frame to the next; None: 10 ms (at 16 kHz 160), of raw the length of a
@@ -93,20 +93,20 @@ class Spectrum(KnownNames):
     centred: bool = False
     """of spectral front ends: frame N is about sample N * hop, with zeros before and behind the
     recording, as torch.stft and the LFCC-LCNN baseline have it; False: frames are whole"""
-    n_fft: int | None = setting(None, unit="samples", at_least=2)
+    n_fft: int | None = setting(None, unit="samples", at_least=2, at_most=MAX_FFT)
     """length of the Fourier transform; None: 512, of lfcc 1024, at other rates than 16 kHz the next
     power of 2"""
     window_shape: Literal["hamming", "hann"] = "hamming"
     """taper of a frame"""
     pre_emphasis: float = proportion(0.97)
     """part of the sample before that is subtracted from each sample; 0: none"""
-    filters: int | None = setting(None, at_least=1)
+    filters: int | None = setting(None, at_least=1, at_most=MAX_FILTERS)
     """triangular filters; None: 60 of filter_bank, 80 of log_mel, 20 of lfcc and mfcc"""
     low_hz: float = setting(0.0, unit="Hz", at_least=0)
     """where the lowest filter begins"""
     high_hz: float | None = setting(None, unit="Hz", above=0)
     """where the highest filter ends; None: half of audio.sample_rate, of lfcc 4000"""
-    coefficients: int | None = setting(None, at_least=1)
+    coefficients: int | None = setting(None, at_least=1, at_most=MAX_FILTERS)
     """lfcc, mfcc: cepstral coefficients; None: as many as filters"""
     energy: bool = True
     """lfcc, mfcc: the logarithm of the energy is the first coefficient"""

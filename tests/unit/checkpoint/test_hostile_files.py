@@ -325,6 +325,21 @@ def test_a_configuration_larger_than_its_weights_is_refused_before_memory_is_tak
             read_front_end_weights(str(tmp_path), KNOWN["tiny"])
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("spectrum.window", "spectrum.n_fft", "spectrum.filters", "spectrum.coefficients"),
+        *("back_end.rawnet2_filters", "back_end.rawnet2_taps"),
+        *("sinc.filters", "sinc.taps", "cqt.bins_per_octave"),
+    ],
+)
+def test_sizes_of_tables_are_bounded_since_they_are_computed_when_a_network_is_built(name):
+    section, _, setting = name.partition(".")
+    file = NetworkFile({}, settings={section: {setting: 10**9}}, path=Path("stranger.pt"))
+    with pytest.raises(AsdfError, match=f"stranger.pt was made with {name} = 1000000000, which"):
+        file.to_sections()
+
+
 def test_texts_of_options_are_bounded():
     with pytest.raises(ValueError, match="has more than 100 layers"):
         conv_layers("[(512, 3, 2)]" + " * 99" * 6)

@@ -37,7 +37,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.networks.filters import cosine_transform
 from asdf.networks.front_ends.spectral import FramedFrontEnd, in_time
 from asdf.networks.functions import windows
-from asdf.settings.fields import OwnSettings, setting
+from asdf.settings.fields import MAX_FILTERS, OwnSettings, setting
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 
@@ -155,7 +155,7 @@ MIN_TONES = 4
 class ConstantQ(OwnSettings, section_name="cqt"):
     """The constant-Q front ends, cqt and cqcc (Todisco et al., 2017)."""
 
-    bins_per_octave: int | None = setting(None, at_least=1)
+    bins_per_octave: int | None = setting(None, at_least=1, at_most=MAX_FILTERS)
     """frequencies per octave; None: 48 of cqt, 96 of cqcc"""
     low_hz: float = setting(15.625, unit="Hz", at_least=1)
     """the lowest frequency; 9 octaves below 8000"""

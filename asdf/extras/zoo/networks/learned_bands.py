@@ -24,7 +24,7 @@ from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.filters import mel_edges
 from asdf.networks.front_ends.spectral import FramedFrontEnd, in_time
-from asdf.settings.fields import OwnSettings, setting
+from asdf.settings.fields import MAX_FFT, MAX_FILTERS, OwnSettings, setting
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Spectrum
 
@@ -36,9 +36,9 @@ HOP = 160
 class Sinc(OwnSettings, section_name="sinc"):
     """Front end of band-pass filters with learnt edges (after SincNet, SLT 2018)."""
 
-    filters: int = setting(80, at_least=1)
+    filters: int = setting(80, at_least=1, at_most=MAX_FILTERS)
     """band-passes"""
-    taps: int = setting(251, unit="samples", at_least=3)
+    taps: int = setting(251, unit="samples", at_least=3, at_most=MAX_FFT)
     """length of a filter; made odd"""
     low_hz: float = setting(30.0, unit="Hz", at_least=0)
     """where the lowest filter begins at the start"""
