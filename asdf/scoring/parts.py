@@ -44,7 +44,7 @@ _WINDOWS_ANSWER = {
     "threshold": (float, "Score below which a window is in a part."),
 }
 _ALARMS_ANSWER = {
-    "rate": (float, "Proportion of the recordings counted; null where none was as long."),
+    "rate": (float | None, "Proportion of the recordings counted; null where none was as long."),
     "at_most": (float, "Upper bound of the rate, one-sided, at 95 %."),
     "recordings": (int, "Number of genuine recordings counted."),
 }
@@ -57,7 +57,7 @@ _SEARCHED_ANSWER = {
         "estimated for windows.",
     ),
     "expected": (
-        float,
+        float | None,
         "Number of windows below the threshold to expect in genuine speech of this length; absent "
         "if unknown.",
     ),

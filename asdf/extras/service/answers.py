@@ -7,7 +7,8 @@ is described by the columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -38,15 +39,28 @@ _ANSWERS = {WindowScore: WindowAnswer, list[WindowScore]: list[WindowAnswer]}
 
 
 def _described(
-    name: str, base: type[_Answer], fields: Mapping[str, tuple[Any, str]], doc: str | None = None
+    name: str,
+    base: type[_Answer],
+    fields: Mapping[str, tuple[Any, str]],
+    doc: str | None = None,
+    are_required: bool = False,
 ) -> type[_Answer]:
-    """Return an answer with what columns say: types and meanings by name, in addition to `base`."""
+    """Return an answer with what columns say: types and meanings by name, in addition to `base`.
+
+    Args:
+        are_required: Whether each of the fields is there, except those that may be None.
+    """
     made: dict[str, Any] = {}
     for key, (kind, meaning) in fields.items():
+        is_required = are_required and not isinstance(kind, Mapping)
         if isinstance(kind, Mapping):
             title = "".join(part.capitalize() for part in key.split("_"))
-            kind = _described(f"{title}Answer", _Answer, kind, meaning)
-        made[key] = (_ANSWERS.get(kind, kind) | None, Field(None, description=meaning))
+            kind = _described(f"{title}Answer", _Answer, kind, meaning, are_required=True)
+        kind = _ANSWERS.get(kind, kind)
+        if is_required and NoneType not in get_args(kind):
+            made[key] = (kind, Field(description=meaning))
+        else:
+            made[key] = (kind | None, Field(None, description=meaning))
     return create_model(name, __base__=base, __doc__=doc or base.__doc__, **made)
 
 
@@ -98,7 +112,7 @@ class _Speaker(_Answer):
     """As for a recording; null for the reason in `remark`."""
 
 
-SpeakerAnswer = _described("SpeakerAnswer", _Speaker, SpeakerColumn.answer)
+SpeakerAnswer = _described("SpeakerAnswer", _Speaker, SpeakerColumn.answer, are_required=True)
 
 
 class OutlineAnswer(_Answer):

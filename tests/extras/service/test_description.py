@@ -58,6 +58,11 @@ def test_what_is_answered_is_what_is_described(judging):
     assert searched == set(schemas["SearchedAnswer"]["properties"])
     assert fields == set(schemas["RecordingAnswer"]["properties"])
     assert set(answer["recordings"][0]["windows"][0]) == set(schemas["WindowAnswer"]["properties"])
+    # Programs rely on what is always there.
+    assert set(schemas["PartSearchAnswer"]["required"]) == set(answer["part_search"])
+    assert schemas["SearchedAnswer"]["required"] == ["windows", "window_s", "hop_s", "threshold"]
+    assert schemas["FalseAlarmsAnswer"]["required"] == ["at_most", "recordings"]
+    assert {"speaker", "alone", "overlapped_s"} <= set(schemas["SpeakerAnswer"]["required"])
     required = set(schemas["RecordingAnswer"]["required"])
     assert required <= set(silent)
     assert set(served.ask("/health").json) == set(schemas["HealthAnswer"]["properties"])
