@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
@@ -82,7 +83,9 @@ def are_finite(values: Any) -> bool:
     """Return whether a value of a network file is a row of finite numbers."""
     if not isinstance(values, list | tuple) or len(values) > _MAX_ROWS:
         return False
-    return all(isinstance(value, float | int) and math.isfinite(value) for value in values)
+    # Compared, since an integer beyond all floats has no `isfinite`.
+    largest = sys.float_info.max
+    return all(isinstance(value, float | int) and abs(value) <= largest for value in values)
 
 
 # Keys of the map and the decision, which readers of scores do not need.

@@ -172,9 +172,10 @@ def read_fusion(entry: Any, path: object) -> Fusion:
         for part in entry.get("ranks", []):
             ranks.append(Ranks(_numbers(part["scores"]), _numbers(part["ranks"]), part["spread"]))
         fusion = Fusion(entry["method"], _numbers(entry["weights"]), entry["offset"], tuple(ranks))
-    except (KeyError, TypeError, ValueError):
-        fusion = None
-    if fusion is None or not _is_sound(fusion):
+        is_sound = _is_sound(fusion)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        is_sound = False
+    if not is_sound:
         raise AsdfError(
             f"the fusion in {path} cannot be used: it was changed or damaged. Make the file again "
             "with `python -m asdf fuse`."

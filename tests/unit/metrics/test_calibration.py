@@ -135,7 +135,10 @@ def test_it_comes_back_from_a_network_file():
 
 @pytest.mark.parametrize(
     "change",
-    [{"scale": -1.0}, {"scale": "1"}, {"offset": math.nan}, {"threshold": None}, {"miss": 1.0}],
+    [
+        *({"scale": -1.0}, {"scale": "1"}, {"scale": 10**400}, {"offset": math.nan}),
+        *({"threshold": None}, {"miss": 1.0}),
+    ],
 )
 def test_a_damaged_entry_is_refused(change):
     entry = {**Calibration(1.0, 0.0, 0.0).content(), **change}

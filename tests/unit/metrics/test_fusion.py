@@ -78,6 +78,9 @@ def test_a_fusion_comes_back_from_its_file(method):
     "change",
     [
         {"method": "vote"},
+        {"method": ["rank"]},
+        {"weights": [10**400, 1, 1]},
+        {"offset": 10**400},
         {"weights": []},
         {"weights": [1, float("nan"), 1]},
         {"weights": "abc"},
@@ -91,6 +94,12 @@ def test_a_damaged_entry_is_refused(change):
     content = {**fit_fusion("rank", SCORES, LABELS).content(), **change}
     with pytest.raises(AsdfError, match="cannot be used"):
         read_fusion(content, "fused.json")
+
+
+@pytest.mark.parametrize("entry", [None, [], "rank"])
+def test_an_entry_of_another_kind_is_refused(entry):
+    with pytest.raises(AsdfError, match="cannot be used"):
+        read_fusion(entry, "fused.json")
 
 
 def test_systems_that_cannot_be_fused_are_named():
