@@ -7,7 +7,10 @@ a cached one is checked at each use.
 
 from __future__ import annotations
 
+import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +29,8 @@ from asdf.runs.log import LOG
 from asdf.text import did_you_mean
 
 BASE_URL = "https://download.pytorch.org/torchaudio/models/"
+# Of an idle connection; a whole download takes longer.
+TIMEOUT_S = 60
 
 
 def download_bundle(name: str) -> Path:
@@ -56,7 +61,8 @@ def download_bundle(name: str) -> Path:
             # In the same folder, because a rename is atomic only within a file system.
             with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
                 part = Path(folder, path.name)
-                torch.hub.download_url_to_file(url, str(part), progress=sys.stderr.isatty())
+                with _idle_at_most(TIMEOUT_S):
+                    torch.hub.download_url_to_file(url, str(part), progress=sys.stderr.isatty())
                 fault = _find_fault(name, part)
                 if fault:
                     raise OSError(f"the server sent something other than this network: {fault}")
@@ -120,6 +126,17 @@ def _find_bundle(name: str) -> Wav2Vec2Bundle:
             f"{', '.join(sorted(bundles))}."
         )
     return bundles[name]
+
+
+@contextmanager
+def _idle_at_most(seconds: float) -> Iterator[None]:
+    """End connections that send nothing for so long; torch.hub waits for ever."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
 
 
 def _find_fault(name: str, path: Path) -> str:

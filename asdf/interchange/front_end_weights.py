@@ -28,7 +28,7 @@ from asdf.checkpoint.network_reading import CONFIG, read_safetensors
 from asdf.checkpoint.network_reading import WEIGHTS as SAFETENSORS
 from asdf.checkpoint.weights_file import READABLE, check_tensors, read_weights_file, state_dict_in
 from asdf.errors import AsdfError
-from asdf.hub import download_folder, download_network, hub_name, look_up, network_files
+from asdf.hub import download_folder, download_network, explained, hub_name, look_up, network_files
 from asdf.interchange import fairseq, hugging_face
 from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.hugging_face import PREPROCESSOR
@@ -88,7 +88,9 @@ def bytes_to_fetch(weights: str) -> int:
     if name is None:
         return 0
     contents = look_up(name)
-    return contents.bytes_missing(network_files(contents))
+    # The cache may hold the configuration alone, and the hub be out of reach.
+    with explained(name):
+        return contents.bytes_missing(network_files(contents))
 
 
 MASK_EMBEDDING = ("mask_emb", "masked_spec_embed")  # as fairseq and transformers call it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -113,6 +114,17 @@ def test_an_unreachable_server_is_reported(server, bundle, monkeypatch):
     monkeypatch.setattr(bundles, "BASE_URL", "http://127.0.0.1:1/")
     with pytest.raises(AsdfError, match="run the following where there is"):
         download_bundle("SMALL_BUNDLE")
+
+
+def test_a_server_that_stops_sending_is_reported(bundle, monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.hub, "_hub_dir", None)
+    monkeypatch.setattr(bundles, "TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(bundles, "BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        with pytest.raises(AsdfError, match="timed out"):
+            download_bundle("SMALL_BUNDLE")
+    assert socket.getdefaulttimeout() is None
 
 
 def weights_of(bundle: Wav2Vec2Bundle) -> bytes:

@@ -13,6 +13,7 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
 from asdf.interchange import build_front_end, build_pretrained, bytes_to_fetch, read_network
+from asdf.interchange.front_end_weights import fetch_configuration
 from asdf.settings.sections import FrontEnd, Sections
 from tests.encoders import config_text, hidden_states, save_encoder
 
@@ -159,6 +160,17 @@ def test_a_look_at_the_size_downloads_nothing(hub, encoder, tmp_path):
     assert not hub.contents()
     build(front_end_class="transformers", weights=NAME)
     assert bytes_to_fetch(NAME) == 0 == bytes_to_fetch("torchaudio:WAVLM_BASE")
+
+
+def test_a_look_at_the_size_offline_is_a_message_if_only_the_configuration_is_cached(
+    hub, encoder, monkeypatch
+):
+    from huggingface_hub import constants
+
+    fetch_configuration(NAME)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(AsdfError, match="HF_HUB_OFFLINE disables the hub, and the cache"):
+        bytes_to_fetch(NAME)
 
 
 def test_an_architecture_is_named_as_well(hub, encoder, waveforms):
