@@ -38,7 +38,7 @@ from asdf.networks.back_ends.graph_attention import (
 )
 from asdf.networks.back_ends.ssl_aasist import NodeAttention
 from asdf.networks.casting import without_autocast
-from asdf.networks.functions import ALPHA, LOG2_E, SCALE, selu, unscaled_selu_
+from asdf.networks.functions import ALPHA, LOG2_E, SCALE, LearningSELU, selu, unscaled_selu_
 
 _OPERATIONS = (
     "_linear_pointwise",
@@ -392,6 +392,8 @@ def pack_graph(
                 return None
         elif "proj" in name and (type(part) is not nn.Linear or part.bias is None):
             # Low-rank updates are linear layers of another class.
+            return None
+        elif name == "selu" and type(part) is not LearningSELU:
             return None
     if isinstance(graph, GraphAttention):
         return PackedGraphAttention(graph)
