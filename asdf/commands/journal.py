@@ -100,10 +100,11 @@ class Journal:
 
         Raises:
             AsdfError: the disk is full.
+            UsageError: a value is not plain, such as that of a user's column.
         """
         self._file.seek(0, os.SEEK_END)
         offset = self._file.tell()
-        line = json.dumps({**entry, "index": index}).encode() + b"\n"
+        line = json.dumps({**entry, "index": index}, default=_as_number).encode() + b"\n"
         try:
             # A full disk may accept a part of the line, without an error.
             if self._file.write(line) != len(line):
@@ -155,6 +156,19 @@ class Journal:
                 offset += len(line)
         self._file.truncate(offset)
         return True
+
+
+def _as_number(value: object) -> object:
+    """Return a number of NumPy, which a user's column may give, as one of Python."""
+    # Not imported for the help of a command.
+    import numpy as np
+
+    if isinstance(value, np.generic):
+        return value.item()
+    raise UsageError(
+        f"a result has a {type(value).__name__}, which cannot be saved: a column with such values "
+        "needs `saved` and `restored`, or `kind` if they are a dataclass."
+    )
 
 
 def _header(work: Mapping[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import soundfile
 
@@ -139,6 +140,17 @@ def test_without_an_output_entries_last_until_they_are_dropped(tmp_path, monkeyp
     assert (journal[4]["score"], 0 in journal, journal.known) == (3.0, True, 3)
     journal.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", [None, "out.csv"])
+def test_values_of_columns_of_ones_own(tmp_path, where):
+    journal = begin(where and tmp_path / where)
+    journal.add(0, {"values": {"margin": np.float32(0.5), "count": np.int64(3)}})
+    assert journal[0]["values"] == {"margin": 0.5, "count": 3}
+    with pytest.raises(UsageError, match=r"has a PosixPath.*needs `saved`"):
+        journal.add(1, {"values": {"margin": tmp_path}})
+    assert journal.known == 1
+    journal.remove()
 
 
 def test_digests_and_stamps(tmp_path):
