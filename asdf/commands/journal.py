@@ -81,7 +81,7 @@ class Journal:
             # Unbuffered, so that written data is in the kernel, and survives a killed process.
             self._file = file = self.path.open("a+b", buffering=0)
             _lock(file, output)
-            self.begins_anew = not self._read_entries(_header(work), is_valid)
+            self.begins_anew = not self._read_entries(work, is_valid)
         except OSError as error:
             raise AsdfError(write_advice(self.path, error)) from error
         # A second file object, which has a buffer.
@@ -131,7 +131,7 @@ class Journal:
             self.path.unlink(missing_ok=True)
         self.close()
 
-    def _read_entries(self, header: bytes, is_valid: Callable[[Entry], bool]) -> bool:
+    def _read_entries(self, work: Mapping[str, Any], is_valid: Callable[[Entry], bool]) -> bool:
         """Read the entries of the file, up to an incomplete line.
 
         Returns:
@@ -140,12 +140,12 @@ class Journal:
         assert self.path is not None
         with self.path.open("rb") as file:
             first = file.readline()
-            if first != header:
+            if not _is_of(first, work):
                 self._file.truncate(0)
-                self._file.write(header)
+                self._file.write(_header(work))
                 # A new file is empty: it contained no other work.
                 return not first
-            offset = len(header)
+            offset = len(first)
             for entry, line in _entries(file):
                 # All that follows a damaged line is dropped, and scored again.
                 if not 0 <= entry["index"] < len(self._offsets):
@@ -174,6 +174,13 @@ def _as_number(value: object) -> object:
 def _header(work: Mapping[str, Any]) -> bytes:
     """Return the first line, which identifies the work, so that only the same work resumes."""
     return json.dumps(dict(work)).encode() + b"\n"
+
+
+def _is_of(header: bytes, work: Mapping[str, Any]) -> bool:
+    """Return whether a first line is of this work, whatever the order in which it is stated."""
+    with suppress(ValueError):
+        return bool(header.endswith(b"\n") and json.loads(header) == json.loads(_header(work)))
+    return False
 
 
 def _lock(journal: IO[bytes], output: Path) -> None:
@@ -270,7 +277,7 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
         for part, path in parts.items():
             mine = part.indices(count)
             # One part at a time, because a list may have millions of entries.
-            known = _read_part(part, path, _header(work))
+            known = _read_part(part, path, work)
             if any(index not in mine for index in known):
                 raise UsageError(
                     f"{path} contains results of other parts. Remove it, and run part "
@@ -321,7 +328,7 @@ def _find_parts(output: Path) -> dict[Part, Path]:
     return {part: found[part] for part in every}
 
 
-def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:
+def _read_part(part: Part, path: Path, work: Mapping[str, Any]) -> dict[int, bytes]:
     """Return the lines of a part's entries by index; the last one of an index counts.
 
     Raises:
@@ -330,7 +337,7 @@ def _read_part(part: Part, path: Path, header: bytes) -> dict[int, bytes]:
     """
     try:
         with path.open("rb") as file:
-            if file.readline() != header:
+            if not _is_of(file.readline(), work):
                 raise UsageError(
                     f"part {part.number}/{part.of} was scored with another network, list or "
                     f"options than this command ({path}). Score it again with the same ones, or "

@@ -268,7 +268,7 @@ def _describe_work(
 ) -> dict[str, Any]:
     """Return what a journal must match: everything that changes a score belongs here."""
     folder = args.network_folder
-    return {
+    work: dict[str, Any] = {
         "scores": heading.scores,
         "length": [detector.length.min_samples, detector.length.max_samples],
         "window": window,
@@ -276,11 +276,15 @@ def _describe_work(
         "engine": detector.engine,
         # Entries of a journal without a column have no value of it; so with frames and digests.
         "columns": {column.key: column.work() for column in heading.columns},
-        "frames": args.segments is not None,
-        "sha256": args.json is not None,
-        # A recording without speech is not judged.
-        "speech_check": "off" if are_trials else detector.speech_check,
     }
+    if args.segments is not None:
+        work["frames"] = True
+    if args.json is not None:
+        work["sha256"] = True
+    # A recording without speech is not judged.
+    if not are_trials and detector.speech_check != "off":
+        work["speech_check"] = detector.speech_check
+    return work
 
 
 def open_detector(args: NetworkOptions, window: tuple[float, float] | None = None) -> Detector:

@@ -248,6 +248,20 @@ def test_a_part_goes_on_where_it_stopped(score, whole):
     assert (score.folder / "out.txt").read_bytes() == (whole / "out.txt").read_bytes()
 
 
+def test_parts_of_an_earlier_version_are_merged(score, whole):
+    """It stated the same work in another order, and nothing of what was not asked for."""
+    for number in (1, 2):
+        score("--part", f"{number}/2")
+        (path,) = score.folder.glob(f".*.part-{number}-of-2.progress")
+        header, *entries = path.read_text().splitlines(keepends=True)
+        work = json.loads(header)
+        assert {"frames", "sha256", "speech_check"}.isdisjoint(work)
+        path.write_text("".join([json.dumps(dict(reversed(work.items()))) + "\n", *entries]))
+    assert score("--merge")[0] == 0
+    for name in NAMES:
+        assert (score.folder / name).read_bytes() == (whole / name).read_bytes()
+
+
 def test_holes_are_named(score):
     status, said = score("--merge")
     assert status == 2 and "--merge: no parts of" in said
