@@ -199,6 +199,26 @@ def test_what_a_layout_cannot_hold_is_refused(
     assert not (tmp_path / "out.pth").exists()
 
 
+def test_a_class_of_ones_own_is_exported_if_its_layers_are_published(make, run, tmp_path):
+    network, path = make("AASIST_L")
+    own = "from asdf.networks import AASIST_L\n\nclass Mine(AASIST_L): ...\n"
+    other = "from torch import nn\n\nclass SSL_SLS(nn.Linear):\n"
+    other += "    def __init__(self, settings):\n        super().__init__(2, 2)\n"
+    (tmp_path / "derived_network_of_a_test.py").write_text(own + other)
+    settings = settings_of("AASIST_L")
+    words = ["--network-folder", tmp_path, tmp_path / "net.pth", "--format"]
+    settings.network.network_class = "derived_network_of_a_test.Mine"
+    write_network_file(path, NetworkFile.from_network(network, settings))
+    assert run("export", path, *words, "aasist")[0] == 0
+    held = torch.load(tmp_path / "net.pth", weights_only=True)
+    torch.testing.assert_close(held, network.state_dict(), rtol=0, atol=0)
+    settings.network.network_class = "derived_network_of_a_test.SSL_SLS"
+    write_network_file(path, NetworkFile.from_network(nn.Linear(2, 2), settings))
+    (tmp_path / "net.pth").unlink()
+    status, _, errors = run("export", path, *words, "ssl_anti_spoofing")
+    assert status == 1 and "SSL_SLS has no published layout" in errors
+
+
 def test_a_frame_level_head_is_exported_whole_or_not_at_all(make, run, tmp_path):
     settings = settings_of("SSL_Linear")
     settings.localisation.enabled = True

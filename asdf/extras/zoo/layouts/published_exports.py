@@ -22,6 +22,7 @@ from asdf.extras.zoo.networks.classes import ClassSizes
 from asdf.networks.aasist import AASIST
 from asdf.networks.attached import describe_heads, loss_of
 from asdf.networks.rawnet2 import RawNet2
+from asdf.networks.ssl_detector import SSLDetector
 
 # Networks whose layers have the published names.
 _NAMED_AS_PUBLISHED = (AASIST, RawNet2)
@@ -38,7 +39,8 @@ def authors_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
     kind = type(network).__name__
     if kind == KIND:
         return antideepfake_state(network)
-    if kind in PUBLISHED:
+    # A user's class may have such a name.
+    if kind in PUBLISHED and isinstance(network, SSLDetector):
         return published_state(network)
     named = named_state(network)
     if named is not None:
@@ -75,7 +77,8 @@ def write_published(layout: str, out: Path, network: nn.Module, file: NetworkFil
         return _write_classifier(out, network, file)
     kind = type(network).__name__
     kinds = _KINDS.get(layout, (kind,))
-    if kind not in kinds:
+    # A class derived from one of them has its layers.
+    if not any(base.__name__ in kinds for base in type(network).__mro__):
         raise AsdfError(f"{kind} has no layout {layout}. Networks with it: {', '.join(kinds)}.")
     state, filled = authors_state(network)
     name_map = name_maps_by_kind().get(kind)
