@@ -209,7 +209,7 @@ OPTIONS: dict[str, str] = {
     "serve --readers": "There are 2.",
     "serve --request-s": "It is 120.",
     "serve --stop-s": "It is 30.",
-    "serve --upload-s": "It is 60.",
+    "serve --upload-s": "It is 300.",
     "serve --watermarks": "The packages audioseal, resemble-perth and silentcipher find their own.",
 }
 """What to use instead of options, by commands and options: 'score serve --option --other'."""

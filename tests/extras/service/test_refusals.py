@@ -17,6 +17,7 @@ import pytest
 
 import asdf
 from asdf.extras.service.limits import ServiceLimits, for_clients
+from asdf.removed import option_has_left
 from tests.conftest import PATIENCE_S, ROOT
 from tests.extras.service.conftest import LIMITS, TESTS, as_file, as_form, running, wait_for
 from tests.unit.conftest import small_settings, sound, write_small_network
@@ -429,3 +430,9 @@ def test_a_client_that_asks_first_is_refused_before_it_sends(detector):
             connection.putheader(name, value)
         connection.endheaders()
         assert connection.getresponse().status == 503
+
+
+@pytest.mark.parametrize("name", ["head_s", "upload_s", "request_s", "stop_s", "readers"])
+def test_of_a_limit_that_is_no_option_any_more_the_value_is_told(name):
+    told = option_has_left("serve", [f"--{name.replace('_', '-')}"])
+    assert f"{getattr(ServiceLimits(), name):g}." in told
