@@ -23,6 +23,7 @@ from asdf.distributed.determinism import describe_promise
 from asdf.distributed.devices import cpu_notice
 from asdf.recipe.ending import cause_of
 from asdf.recipe.run import Run
+from asdf.removed import ANY, SETTINGS
 from asdf.runs.evaluations import Evaluation, mark_stale, read_evaluations, write_evaluations
 from asdf.runs.files import atomic_write, sha256_of, write_text
 from asdf.runs.layout import Layout
@@ -179,9 +180,17 @@ def _versions(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _values(path: Path) -> dict[str, str]:
-    """Return the values in a settings.py by name, without their sources."""
+    """Return the values in a settings.py by name, without their sources.
+
+    Settings of earlier versions that have left are no difference, unless they changed something.
+    """
     assignments, _ = parse_assignments(path.read_text(encoding="utf-8"), "settings.py")
-    return {assignment.target: assignment.text for assignment in assignments}
+    values = {}
+    for assignment in assignments:
+        left = SETTINGS.get(assignment.target)
+        if left is None or left.default not in (ANY, assignment.value):
+            values[assignment.target] = assignment.text
+    return values
 
 
 def replace_settings(layout: Layout, save: Callable[[Path], None]) -> None:

@@ -96,6 +96,21 @@ def test_settings_say_which_values_earlier_steps_of_the_network_had(
     assert layout.settings.read_text() == f"\n{text}"
 
 
+def test_settings_that_have_left_are_a_change_if_they_changed_something(tmp_path):
+    layout = Layout(tmp_path)
+    layout.settings.write_text("\nnetwork.loss = 'focal'  # default\n")
+    layout.start_settings(1).parent.mkdir(parents=True)
+    layout.start_settings(1).write_text(
+        "\nnetwork.loss = 'focal'  # default\nloss.easy_margin = False  # default\n"
+        "augmentation.mixup_alpha = 0.2  # config\nlanguage_model.prompt = 'x'  # config\n"
+    )
+    records = [{"start": 1, "trained_from": 0}, {"start": 2, "trained_from": 20}]
+    layout.environment.write_text(json.dumps(records))
+    assert list(Starts(layout).changes(20)) == [
+        ("augmentation.mixup_alpha was 0.2 up to step 20, is no setting from here", True)
+    ]
+
+
 @pytest.mark.parametrize(
     ("began", "step", "before"),
     [
