@@ -109,14 +109,18 @@ class LineFormat:
         shape: A line, for messages.
         columns: Number of columns: utterance, label and score, or the attack after the utterance.
         labels: Label of each word, in lower case, that stands before the score.
+        meaning: Sentence on the labels, for messages, if their words do not say it.
     """
 
     shape: str
     columns: int
     labels: Mapping[str, int]
+    meaning: str = ""
 
 
-OURS = LineFormat("relative/path.flac 0|1 SCORE", 3, LABELS)
+OURS = LineFormat(
+    "relative/path.flac 0|1 SCORE", 3, LABELS, " 1 means bona fide and 0 means spoof."
+)
 
 
 def read_labelled(path: AnyPath, lines: LineFormat, *, both_classes: bool) -> Scores:
@@ -131,7 +135,9 @@ def read_labelled(path: AnyPath, lines: LineFormat, *, both_classes: bool) -> Sc
         if label is None:
             label = labels.get(word.lower())
         if label is None:
-            raise AsdfError(f"{path}, line {number}: expected '{lines.shape}', found '{line}'.")
+            raise AsdfError(
+                f"{path}, line {number}: expected '{lines.shape}', found '{line}'.{lines.meaning}"
+            )
         collector.add(number, cells[0], cells[-1], label, cells[1] if count == 4 else None)
     return collector.scores(both_classes=both_classes)
 

@@ -144,7 +144,7 @@ def test_counts_and_labels_must_fit(tmp_path, ids, labels, values):
             "a 1 0.5\nb 2 0.5\n",
             "line 2: expected 'relative/path.flac 0\\|1 SCORE', found 'b 2 0.5'",
         ),
-        ("a 1 0.5\nb spoof 0.5\n", "line 2: expected .*, found 'b spoof 0.5'"),
+        ("a 1 0.5\nb spoof 0.5\n", "found 'b spoof 0.5'. 1 means bona fide and 0 means spoof"),
         ("a 1 0.5\nb 0 0.5x\n", "line 2: the score '0.5x' is not a number"),
         ("a 1 0.5\n0 0.5\n", "line 2: expected 'relative/path.flac 0\\|1 SCORE', found '0 0.5'"),
         ("a 1 0.5\nb 0 0.5\na 1 0.5\n", "line 3: 'a' was already scored in line 1"),
