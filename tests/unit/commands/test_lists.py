@@ -69,6 +69,10 @@ def test_speakers_from_a_table(data, capsys, tmp_path):
     trials = read_list(data / "train_list.txt", data)
     assert set(trials.columns) == {"attack", "speaker", "sex"}
     assert {name[:5] for name in trials.columns["speaker"]} == {"voice"}
+    unknown = rows.replace("voice0", "-")
+    (tmp_path / "meta.csv").write_text(f"name;speaker_id;sex\n{unknown}")
+    err = run(capsys, data, "--table", tmp_path / "meta.csv")[2]
+    assert "the speaker of 8 recordings is unknown" in err
     (tmp_path / "meta.csv").write_text("name;speaker_id\nS0_0;voice0\n")
     status, _, err = run(capsys, data, "--table", tmp_path / "meta.csv")
     assert status != 0 and "has no row for 39 of the 40 recordings" in err
