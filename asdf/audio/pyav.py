@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio.channels import Relation, compare_samples, is_silent, recall, remember
+from asdf.audio.channels import Relation, compare_samples, cut_blocks, is_silent, recall, remember
 from asdf.audio.recording_sources import AnySource, FileBytes, limits_of, missing_end, open_file
 from asdf.errors import AsdfError
 
@@ -51,7 +51,7 @@ _PADDING_S = 0.25
 # Full scale of integer samples, and the value that means zero.
 _SCALES = {"u1": (128.0, 128), "i2": (2.0**15, 0), "i4": (2.0**31, 0), "i8": (2.0**63, 0)}
 
-_SKIPPED_AT_ONCE = 2**16
+_READ_AT_ONCE = 2**16
 
 # Position of the sum in a FLAC file that begins with its magic bytes.
 _FLAC_MD5 = slice(26, 42)
@@ -314,7 +314,8 @@ class DecodedTrack:
         self.samplerate = decoded.rate
         self.channels = decoded.samples.shape[1]
         self._source = source
-        held = (as_float(samples) for samples in [decoded.samples])
+        # Converted while they are read, so that no copy of all is held beside those.
+        held = (as_float(samples) for samples in cut_blocks(decoded.samples, _READ_AT_ONCE))
         self._blocks = decode_blocks(source, decoded.track) if decoded.dropped else held
         self._block = np.zeros((0, self.channels), np.float32)
         self._position = 0
@@ -369,7 +370,7 @@ class DecodedTrack:
 def skip(file: Any, frames: int) -> None:
     """Decode frames of an open recording that cannot seek exactly, and drop them."""
     while frames > 0:
-        passed = len(file.read(min(frames, _SKIPPED_AT_ONCE), dtype="float32", always_2d=True))
+        passed = len(file.read(min(frames, _READ_AT_ONCE), dtype="float32", always_2d=True))
         if not passed:
             return
         frames -= passed

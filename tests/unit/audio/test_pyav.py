@@ -203,3 +203,19 @@ def test_limits_of_what_is_decoded(tmp_path):
     assert sum(map(len, read_blocks(little, 16000))) == audio_length(path)
     with pytest.raises(AsdfError, match="would take 8 MB of memory at once"):
         read_audio(little)
+
+
+def test_samples_that_are_held_take_no_more_memory_than_the_limit(tmp_path):
+    stereo = np.stack([sine(16000, 30.0)] * 2)
+    path = encode(tmp_path / "a.mkv", stereo, 16000, "pcm_s16le")
+    expected = read_audio(path)
+    # Just enough for their number of copies (2 bytes each) to be held.
+    limit = 4 * 2 * stereo.size + 1
+    tracemalloc.start()
+    try:
+        waveform = read_audio(Source(str(path), limits=Limits(memory=limit)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert_array_equal(waveform, expected)
+    assert peak < 1.2 * limit
