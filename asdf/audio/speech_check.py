@@ -9,7 +9,7 @@ Speech is detected in segments of up to 4 s by properties of its production: ene
 of America 77, 1985); voices with gliding pitch, between unpitched sounds; spectra that change as a
 mouth moves. 60 small decision trees combine 26 such features. They were trained on recordings of
 speech (genuine, synthetic, over telephone, in noise, over music, in rooms) and of other sounds;
-docs/judging.md lists these, with error rates on others.
+benchmarks/RESULTS.md lists these, with error rates on others.
 """
 
 from __future__ import annotations
