@@ -2,7 +2,7 @@
 
 Invariant: an interval covers the value of the population that the trials are drawn from in about
 the stated proportion of sets of trials. That of a lowest cost covers the lowest cost of the
-population, at its own best threshold. docs/evaluation.md gives the measured proportions.
+population, at its own best threshold. benchmarks/RESULTS.md has the measured proportions.
 
 Rates over trials have percentile intervals. Over groups of trials, such as speakers, few groups
 underestimate the variation between them, and the interval is expanded accordingly: Hesterberg,
