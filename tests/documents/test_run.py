@@ -84,8 +84,6 @@ ELSEWHERE = {
     "tests/extras/zoo/test_classifiers.py",
     "python -m asdf score folder/": "no transformers' folder here; tests/unit/interchange",
     "python -m asdf import hub:": "no network; tests/unit/hub has a local hub",
-    "python run.py all-types": "AT-ADD is not here; tests/recipes/test_rates.py",
-    "python run.py telephone": "ASVspoof 2019 is not here; tests/recipes/test_rates.py",
     "python -m asdf score network.pt calls --label": "sets of one class are not here",
     "python -m asdf evaluate calls.txt --threshold-from": "sets of one class are not here; "
     "tests/unit/commands/test_one_class.py",
