@@ -47,6 +47,15 @@ def test_a_literal_of_other_sizes_is_refused(case):
         build_network(settings)
 
 
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [("eat", ["attn", "norm1", "mlp", "norm2"]), ("dasheng", ["norm1", "attn", "norm2", "mlp"])],
+)
+def test_parameters_stay_in_the_order_of_states_in_checkpoints(name, parts):
+    first = build_network(CASES[name].tiny_settings()).front_end.model.blocks[0]
+    assert [part for part, _ in first.named_children() if part != "dropout"] == parts
+
+
 @pytest.mark.parametrize("recompute", [False, True])
 def test_all_of_it_learns_and_so_do_updates(case, recompute):
     settings = case.tiny_settings()

@@ -115,12 +115,17 @@ class PatchLayer(nn.Module):
     def __init__(self, sizes: PatchSizes, dropout: float, pre_norm: bool) -> None:
         super().__init__()
         self.pre_norm = pre_norm
-        self.attn = JoinedAttention(sizes.dimension, sizes.heads, dropout)
-        self.norm1 = nn.LayerNorm(sizes.dimension, eps=1e-6)
-        self.mlp = nn.Module()
-        self.mlp.fc1 = nn.Linear(sizes.dimension, sizes.feed_forward)
-        self.mlp.fc2 = nn.Linear(sizes.feed_forward, sizes.dimension)
-        self.norm2 = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        norm1 = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        norm2 = nn.LayerNorm(sizes.dimension, eps=1e-6)
+        attn = JoinedAttention(sizes.dimension, sizes.heads, dropout)
+        mlp = nn.Module()
+        mlp.fc1 = nn.Linear(sizes.dimension, sizes.feed_forward)
+        mlp.fc2 = nn.Linear(sizes.feed_forward, sizes.dimension)
+        # In the order of computation, by which checkpoints number an optimiser's parameters.
+        if pre_norm:
+            self.norm1, self.attn, self.norm2, self.mlp = norm1, attn, norm2, mlp
+        else:
+            self.attn, self.norm1, self.mlp, self.norm2 = attn, norm1, mlp, norm2
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x_BPC: Tensor, position_bias: Tensor | None = None) -> Tensor:
