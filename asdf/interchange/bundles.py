@@ -7,10 +7,12 @@ a cached one is checked at each use.
 
 from __future__ import annotations
 
+import shutil
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,6 +33,7 @@ from asdf.text import did_you_mean
 BASE_URL = "https://download.pytorch.org/torchaudio/models/"
 # Of an idle connection; a whole download takes longer.
 TIMEOUT_S = 60
+_PART = ".part"
 
 
 def download_bundle(name: str) -> Path:
@@ -48,7 +51,10 @@ def download_bundle(name: str) -> Path:
     damage = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with one_at_a_time(path):
+        with one_at_a_time(path) as is_alone:
+            # Of killed processes, each as large as the bundle.
+            for left in path.parent.glob(f".{escape(path.name)}.*{_PART}") if is_alone else ():
+                shutil.rmtree(left, ignore_errors=True)
             if path.is_file():
                 damage = _find_fault(name, path)
                 if not damage:
@@ -59,7 +65,7 @@ def download_bundle(name: str) -> Path:
                 )
             LOG.info("downloading torchaudio:%s from %s to %s", name, url, path)
             # In the same folder, because a rename is atomic only within a file system.
-            with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+            with TemporaryDirectory(_PART, f".{path.name}.", path.parent) as folder:
                 part = Path(folder, path.name)
                 with _idle_at_most(TIMEOUT_S):
                     torch.hub.download_url_to_file(url, str(part), progress=sys.stderr.isatty())

@@ -142,6 +142,16 @@ def cached_files(server) -> list[str]:
     return sorted(path.name for path in cache_of(server).iterdir() if path.suffix != ".lock")
 
 
+def test_what_killed_downloads_left_is_removed(server, bundle):
+    (server.folder / "small_bundle.pth").write_bytes(weights_of(bundle))
+    for name in ("small_bundle", "other"):
+        left = cache_of(server) / f".{name}.pth.x1.part"
+        left.mkdir(parents=True)
+        (left / "file.pth").write_bytes(b"half")
+    download_bundle("SMALL_BUNDLE")
+    assert cached_files(server) == [".other.pth.x1.part", "small_bundle.pth"]
+
+
 def other_weights() -> bytes:
     made = io.BytesIO()
     torch.save({"weight": torch.ones(1000)}, made)
