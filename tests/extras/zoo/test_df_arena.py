@@ -93,6 +93,14 @@ def test_a_file_of_the_layers_alone(name, published, tmp_path):
     torch.testing.assert_close(logits, case.outputs["logits"], rtol=0, atol=2e-5)
 
 
+def test_a_layer_beside_the_wrapped_ones_is_named(published):
+    state, _ = read_safetensors(published / "model.safetensors")
+    state["decay"] = torch.zeros(1)
+    write_safetensors(published / "model.safetensors", state, {})
+    with pytest.raises(AsdfError, match="1 unknown to the network: decay"):
+        import_detector(published, SMALL)
+
+
 def test_what_is_missing_is_named_as_the_file_names_it(published):
     state, _ = read_safetensors(published / "model.safetensors")
     missing = "backbone.ssl_model.encoder.layers.2.attention.k_proj.weight"

@@ -57,7 +57,7 @@ def read_named(
     wrap = (
         name_map.wrapped_in if all(name.startswith(name_map.wrapped_in) for name in state) else ""
     )
-    bare = {name.removeprefix(wrap): tensor for name, tensor in state.items()}
+    bare = {name.removeprefix(name_map.wrapped_in): tensor for name, tensor in state.items()}
     rest = _sort_layers(name_map, bare, read, path)
     if name_map.front_end:
         encoder, rest = _split_off(rest, name_map.front_end)
