@@ -3,8 +3,6 @@
 The rooms behind it are `asdf.trials` and `asdf.metrics`; numpy only.
 """
 
-# ruff: noqa: F401 (names for others)
-
 from __future__ import annotations
 
 from asdf.metrics.bootstrap import Interval, Intervals, confidence_intervals, paired_test
@@ -56,3 +54,67 @@ from asdf.trials.formats import read_keyed_scores
 from asdf.trials.matching import read_any_scores, read_unlabelled_scores
 from asdf.trials.score_file import Scores, read_scores, write_scores
 from asdf.trials.trial_list import TrialList
+
+# Type checkers and editors take only these as public.
+__all__ = [
+    "ASVSPOOF5",
+    "ASVSPOOF5_ASV",
+    "TANDEM",
+    "AsvRates",
+    "AsvScores",
+    "Confusion",
+    "Decisions",
+    "DetCurve",
+    "DetectionCost",
+    "Finding",
+    "Interval",
+    "Intervals",
+    "LocatedRecording",
+    "Result",
+    "Row",
+    "SasvFusion",
+    "SasvResult",
+    "SasvScores",
+    "SasvTrials",
+    "Scores",
+    "TandemCost",
+    "Threshold",
+    "TrialList",
+    "act_dcf",
+    "asv_rates",
+    "auc",
+    "by_condition",
+    "check_scores",
+    "choose_threshold",
+    "cllr",
+    "confidence_intervals",
+    "decide",
+    "det_curve",
+    "eer",
+    "evaluate",
+    "fit_fusion",
+    "localisation",
+    "min_a_dcf",
+    "min_cllr",
+    "min_dcf",
+    "min_tdcf",
+    "min_tdcf_legacy",
+    "paired_test",
+    "read_any_scores",
+    "read_asv_scores",
+    "read_keyed_scores",
+    "read_sasv_keys",
+    "read_sasv_scores",
+    "read_scores",
+    "read_unlabelled_scores",
+    "results_table",
+    "sasv_result",
+    "summarise_sasv",
+    "t_eer",
+    "t_eer_path",
+    "tied_proportion",
+    "with_keys",
+    "write_results",
+    "write_sasv_scores",
+    "write_scores",
+]

@@ -33,7 +33,7 @@ _HEADS = "asdf.tasks.tracing.task"
 __all__, __getattr__ = open_door(
     __name__, ClassHead=_HEADS, CosineClassHead=_HEADS, LinearClassHead=_HEADS, **network_modules()
 )
-__all__ = [*__all__, *network_modules()]
+__all__ = sorted({*__all__, *network_modules()})
 
 
 def __dir__() -> list[str]:
