@@ -20,8 +20,8 @@ from asdf.recipe.training_stage import resume_training
 from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
 from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint
-from asdf.training.optimisers import build_optimiser, load_optimiser_state
-from asdf.training.schedules import find_schedule
+from asdf.training.gradients import WeightUpdate, choose_precision
+from asdf.training.optimisers import build_optimiser
 from asdf.training.training_progress import Progress
 
 FROZEN = 5000
@@ -53,15 +53,16 @@ class Resumed:
     """A trainer, as far as a resume needs one."""
 
     def __init__(self) -> None:
-        network, self.optimiser, self.settings = make()
-        schedule = find_schedule(self.settings, None)
-        self.step = SimpleNamespace(network=network, optimiser=self.optimiser, schedule=schedule)
+        network, _, self.settings = make()
+        precision = choose_precision("fp32", torch.device("cpu"))
+        update = WeightUpdate(network, self.settings, precision)
+        self.step = SimpleNamespace(network=network, update=update)
         self.plan = SimpleNamespace(order=lambda epoch: range(100))
         self.progress = Progress()
         self.began = anonymous_bytes()
 
     def resume(self, checkpoint, evaluations) -> None:
-        load_optimiser_state(self.optimiser, checkpoint.optimiser_state)
+        self.step.update.load_state(checkpoint)
         self.grown = anonymous_bytes() - self.began
 
 
