@@ -78,12 +78,6 @@ def test_every_file_of_the_page_is_run() -> None:
     assert len(of_page) == 15 and len(listed) == 10
 
 
-def test_the_settings_shown_are_those_of_the_loss() -> None:
-    section = PAGE[PAGE.index("\n## Settings\n") : PAGE.index("\n## A loss\n")]
-    shown = re.search(r"```python\n(.*?)```", section, re.DOTALL)
-    assert shown and shown[1] in EXAMPLES["my_loss"].code
-
-
 def test_the_loss(recipe, capsys):
     run(recipe, capsys, EXAMPLES["my_loss"])
     file = network_of(recipe)

@@ -23,7 +23,6 @@ from tests.unit.conftest import sound
 ROOT = Path(__file__).resolve().parents[3]
 # Code of what is promised on Linux alone, or that looks before it calls.
 OF_LINUX = {
-    "data/feature_cache.py": {"pwrite"},
     "data/loaders.py": {"pthread_sigmask"},
     "distributed/devices.py": {"sched_getaffinity"},
     "launcher/processes.py": {"SIGKILL"},
