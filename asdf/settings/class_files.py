@@ -26,7 +26,7 @@ from asdf.settings.literals import parse_literal
 
 OUR_PACKAGE = Path(__file__).resolve().parents[1]
 _FOLDERS = ("asdf.networks.back_ends", "asdf.networks.front_ends", "asdf.networks")
-_CLASS = re.compile(r"^class (\w+)\((.*)\):\n((?:(?: .*)?\n)*)", re.MULTILINE)
+_CLASS = re.compile(r"^class (\w+)\(([^)]*)\):\n((?:(?: .*)?\n)*)", re.MULTILINE)
 _OFFERED = re.compile(r"^    (short_name|back_end_class|front_end_class)\b.* = ", re.MULTILINE)
 # Where a pickle finds the settings that classes of networks declare.
 _HOME = "asdf.settings.sections"

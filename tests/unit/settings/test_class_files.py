@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from asdf.settings import class_files
 from asdf.settings.catalogue import our_catalogue, settings_of
 from asdf.settings.class_files import fact, network_modules, short_names
 from asdf.settings.declared import declared_by
@@ -64,3 +65,16 @@ def test_classes_are_found_by_their_folders():
     assert short_names("FrontEnd")["cqt"] == "asdf.networks.CQTFrontEnd"
     assert network_modules()["MHFABackEnd"] == "asdf.networks.back_ends.mhfa"
     assert "MaxFeatureMap" not in network_modules()
+
+
+def test_bases_on_several_lines_are_read(tmp_path, monkeypatch):
+    folder = tmp_path / "asdf" / "networks" / "back_ends"
+    folder.mkdir(parents=True)
+    bases = 'class WideBackEnd(\n    BackEnd,\n    Timed,\n):\n    short_name = "wide"\n'
+    (folder / "wide.py").write_text(bases)
+    monkeypatch.setattr(class_files, "OUR_PACKAGE", tmp_path / "asdf")
+    class_files._network_classes.cache_clear()
+    try:
+        assert short_names("BackEnd") == {"wide": "asdf.networks.WideBackEnd"}
+    finally:
+        class_files._network_classes.cache_clear()
