@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from asdf.commands.embed_options import EmbedOptions
 from asdf.commands.options import Command
 from asdf.commands.outputs import check_file, show
-from asdf.distributed.torchrun import become_torchrun
+from asdf.distributed.launchers import become_torchrun
 from asdf.errors import UsageError
 
 COMMAND = Command("embed", __doc__, EmbedOptions)

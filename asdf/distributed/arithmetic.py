@@ -27,6 +27,7 @@ NO_BFLOAT16 = (
 # Its type stub lacks `conv` and `rnn`.
 _CUDNN: Any = cudnn
 _PRODUCTS: tuple[Any, ...] = (cuda.matmul, _CUDNN.conv, _CUDNN.rnn)
+_NAMES = {True: "tf32", False: "ieee"}
 
 
 @cache
@@ -64,7 +65,7 @@ def set_arithmetic(tf32: bool) -> None:
     cuda.matmul.allow_tf32 = tf32
     cudnn.allow_tf32 = tf32
     for products in _PRODUCTS:
-        products.fp32_precision = _name(tf32)
+        products.fp32_precision = _NAMES[tf32]
 
 
 @contextmanager
@@ -73,7 +74,7 @@ def arithmetic(tf32: bool) -> Iterator[None]:
     with keep_arithmetic():
         cuda.enable_cudnn_sdp(False)
         for products in _PRODUCTS:
-            products.fp32_precision = _name(tf32)
+            products.fp32_precision = _NAMES[tf32]
         yield
 
 
@@ -102,7 +103,3 @@ def _read_older() -> tuple[bool, bool] | None:
         return cuda.matmul.allow_tf32, cudnn.allow_tf32
     except RuntimeError:
         return None
-
-
-def _name(tf32: bool) -> str:
-    return "tf32" if tf32 else "ieee"

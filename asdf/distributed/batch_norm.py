@@ -102,8 +102,14 @@ class _Synchronised(Function):
             invstd_C = (variance_C + eps).rsqrt()
         # The count is sent as a float with the rest, since a second exchange would double the cost.
         count_1 = mean_C.new_full((1,), x_BC.numel() // x_BC.shape[1])
-        all_R = _gather(torch.cat([mean_C, invstd_C, count_1]))
-        means_RC, invstds_RC, counts_R1 = all_R.split([len(mean_C), len(mean_C), 1], dim=1)
+        local_S = torch.cat([mean_C, invstd_C, count_1])
+        all_RS = local_S.new_empty(dist.get_world_size(), len(local_S))
+        if dist.get_backend() == "gloo":
+            # gloo cannot gather into one tensor.
+            dist.all_gather(list(all_RS.unbind()), local_S)
+        else:
+            _gather_into_one(all_RS, local_S)
+        means_RC, invstds_RC, counts_R1 = all_RS.split([len(mean_C), len(mean_C), 1], dim=1)
         # CUDA's kernels take the counts as floats in the forward pass, as int32 in the backward
         # pass.
         counts_R = counts_R1[:, 0]
@@ -160,19 +166,6 @@ class _Synchronised(Function):
             rest_BC = rest_BC - centred_BC * _wide(through_variance_C, x_BC)
             x_grad_BC = (rest_BC * _wide(invstd_C * weight_C, x_BC)).to(x_BC.dtype)
         return x_grad_BC, weight_grad_C, bias_grad_C, None, None, None, None
-
-
-def _gather(local_S: Tensor) -> Tensor:
-    """Return `local_S` of every process, in order of rank: (R, S)."""
-    size = dist.get_world_size()
-    if dist.get_backend() == "gloo":
-        # gloo cannot gather into one tensor.
-        parts = [torch.empty_like(local_S) for _ in range(size)]
-        dist.all_gather(parts, local_S)
-        return torch.stack(parts)
-    all_RS = local_S.new_empty(size, len(local_S))
-    _gather_into_one(all_RS, local_S)
-    return all_RS
 
 
 def _as_laid_out(x_BC: Tensor) -> Tensor:

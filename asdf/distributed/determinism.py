@@ -53,14 +53,14 @@ def workspace(wanted: bool) -> Iterator[None]:
         UsageError: as `check_workspace`.
     """
     check_workspace(wanted)
-    adds = wanted and WORKSPACE not in os.environ
-    if adds:
-        os.environ[WORKSPACE] = _ACCEPTED[0]
+    if not wanted or WORKSPACE in os.environ:
+        yield
+        return
+    os.environ[WORKSPACE] = _ACCEPTED[0]
     try:
         yield
     finally:
-        if adds:
-            del os.environ[WORKSPACE]
+        del os.environ[WORKSPACE]
 
 
 @contextmanager
@@ -78,21 +78,18 @@ def deterministic(wanted: bool) -> Iterator[None]:
     import torch
     from torch.backends import cudnn
 
-    strict_before = torch.are_deterministic_algorithms_enabled()
-    only_warns_before = torch.is_deterministic_algorithms_warn_only_enabled()
-    deterministic_before = cudnn.deterministic
-    benchmark_before = cudnn.benchmark
+    strict = torch.are_deterministic_algorithms_enabled()
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    of_cudnn = (cudnn.deterministic, cudnn.benchmark)
     with workspace(wanted):
         try:
             torch.use_deterministic_algorithms(True)
-            cudnn.deterministic = True
             # Benchmarking selects the fastest algorithm, which may differ next time.
-            cudnn.benchmark = False
+            cudnn.deterministic, cudnn.benchmark = True, False
             yield
         finally:
-            torch.use_deterministic_algorithms(strict_before, warn_only=only_warns_before)
-            cudnn.deterministic = deterministic_before
-            cudnn.benchmark = benchmark_before
+            torch.use_deterministic_algorithms(strict, warn_only=only_warns)
+            cudnn.deterministic, cudnn.benchmark = of_cudnn
 
 
 def describe_promise(device: torch.device) -> str:

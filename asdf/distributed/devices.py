@@ -53,15 +53,11 @@ def usable_cores(root: Path = Path("/")) -> int:
         cores = len(os.sched_getaffinity(0))
     # The quotas of this process's control group and of all groups that contain it.
     for folder in _control_groups(root):
-        # Such as '150000 100000', in version 2 of control groups.
-        words = _read_words(folder / "cpu.max")
-        quota = _divide(*words) if len(words) == 2 else None
-        if not quota:
-            first = _read_words(folder / "cpu.cfs_quota_us")
-            period = _read_words(folder / "cpu.cfs_period_us")
-            quota = _divide(first[0], period[0]) if first and period else None
-        if quota:
-            cores = min(cores, math.ceil(quota))
+        # Such as '150000 100000', in version 2 of control groups; 'max' and -1 are no limits.
+        first = _read(folder / "cpu.cfs_quota_us") + _read(folder / "cpu.cfs_period_us")
+        words = (_read(folder / "cpu.max") or first).split()
+        if len(words) == 2 and all(word.isdecimal() and int(word) for word in words):
+            cores = min(cores, math.ceil(int(words[0]) / int(words[1])))
     return max(1, cores)
 
 
@@ -71,11 +67,7 @@ def _control_groups(root: Path) -> Iterator[Path]:
     Inside a container, the path is that of the host, of which only the last part may be visible.
     """
     mounts = root / "sys" / "fs" / "cgroup"
-    try:
-        lines = (root / "proc" / "self" / "cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
+    for line in _read(root / "proc" / "self" / "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         # Version 1 has a hierarchy for each controller; version 2 has one, with an empty field.
         if controllers and "cpu" not in controllers.split(","):
@@ -88,18 +80,12 @@ def _control_groups(root: Path) -> Iterator[Path]:
                     yield folder
 
 
-def _divide(quota: str, period: str) -> float | None:
-    """Return the quota in cores, or None if it is not a limit ('max' or -1)."""
-    if not quota.isdecimal() or not period.isdecimal() or not int(period):
-        return None
-    return int(quota) / int(period)
-
-
-def _read_words(path: Path) -> list[str]:
+def _read(path: Path) -> str:
+    """Return the text of a file of the kernel; '' if there is none."""
     try:
-        return path.read_text().split()
+        return path.read_text()
     except OSError:
-        return []
+        return ""
 
 
 def keep_freed_memory() -> bool:
@@ -150,9 +136,7 @@ class Build:
 def installed_torch() -> Build:
     """Return the build of torch that `import torch` would load."""
     spec = find_spec("torch")
-    if spec is None:
-        return Build("", "")
-    for folder in spec.submodule_search_locations or []:
+    for folder in (spec and spec.submodule_search_locations) or []:
         path = Path(folder) / "version.py"
         if path.is_file():
             return read_build(path.read_text(encoding="utf-8"))
@@ -199,23 +183,18 @@ def has_kernels(capability: tuple[int, int], kernels: Sequence[str]) -> bool:
         capability: Compute capability of the GPU, such as (7, 0).
         kernels: Result of `torch.cuda.get_arch_list()`.
     """
-    return not kernels or any(_runs_kernel(capability, kernel) for kernel in kernels)
-
-
-def _runs_kernel(capability: tuple[int, int], kernel: str) -> bool:
-    """Return whether a GPU runs a kernel such as 'sm_80'.
-
-    Machine code (sm_XY) runs on GPUs with the same X and at least Y, code for a virtual GPU
-    (compute_XY) on all from X.Y on, and either with the letter a only on X.Y.
-    """
-    match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", kernel)
-    if match is None:
-        return True  # another maker's GPU: its own software checks
-    kind, major, minor, letter = match.groups()
-    built_for = (int(major), int(minor))
-    if letter == "a" or capability <= built_for:
-        return capability == built_for
-    return kind == "compute" or capability[0] == built_for[0]
+    for kernel in kernels:
+        match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", kernel)
+        if match is None:
+            return True  # another maker's GPU: its own software checks
+        kind, major, minor, letter = match.groups()
+        built_for = (int(major), int(minor))
+        # Machine code (sm_XY) runs on GPUs with the same X and at least Y, code for a virtual GPU
+        # (compute_XY) on all from X.Y on, and either with the letter a only on X.Y.
+        runs_newer = kind == "compute" or capability[0] == built_for[0]
+        if capability == built_for or (capability > built_for and runs_newer and letter != "a"):
+            return True
+    return not kernels
 
 
 def check_kernels(
@@ -266,11 +245,6 @@ class SeenGpus:
     failure: str = ""
     other: str = ""
 
-    @property
-    def hides_all(self) -> bool:
-        """Whether CUDA_VISIBLE_DEVICES names no GPU."""
-        return self.shown is not None and not named_gpus(self.shown)
-
     def describe(self) -> str:
         """Describe the GPUs for a message."""
         driver = f"driver {self.driver}" if self.driver else "no driver loaded"
@@ -314,16 +288,13 @@ def visible_gpus(root: Path = _ROOT, environment: Mapping[str, str] | None = Non
     """Return the number of GPUs visible to this process, from NVIDIA or else AMD."""
     if environment is None:
         environment = os.environ
-    count = nvidia_gpus(root)
-    # ROCm respects all three, including CUDA's, for programs written for CUDA.
-    variables = ["CUDA_VISIBLE_DEVICES"]
+    variables, count = ["CUDA_VISIBLE_DEVICES"], nvidia_gpus(root)
     if not count:
-        count = amd_gpus(root)
+        # ROCm respects all three, including CUDA's, for programs written for CUDA.
         variables += ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"]
-    for name in variables:
-        if name in environment:
-            count = min(count, len(named_gpus(environment[name])))
-    return count
+        count = amd_gpus(root)
+    shown = [len(named_gpus(environment[name])) for name in variables if name in environment]
+    return min([count, *shown])
 
 
 def visibility_variable(root: Path = _ROOT) -> str:
@@ -399,9 +370,8 @@ def describe_mapping(computing: Computing, launch: Launch) -> list[str]:
     local_size = computing.processes if launch.size == 1 else launch.local_size or 1
     if launch.size == 1 and gpus and computing.gpu_ids is None:
         _check_mapping(computing, tuple(range(local_size)), local_size, gpus)
-    lines = []
-    for rank in range(local_size):
-        lines.append(f"local rank {rank}: {choose_device(computing, rank, local_size, gpus)}")
+    devices = [choose_device(computing, rank, local_size, gpus) for rank in range(local_size)]
+    lines = [f"local rank {rank}: {device}" for rank, device in enumerate(devices)]
     if 0 < gpus < local_size:
         lines.append(f"(this process sees {gpus} of the GPUs: each process must see its own)")
     notice = cpu_notice(computing, "cuda" if gpus else "cpu")
@@ -428,9 +398,8 @@ def check_one_process(computing: Computing, processes: int) -> None:
     """
     if computing.cuda_graphs is True and processes > 1:
         raise UsageError(
-            f"computing.cuda_graphs = True and {processes} processes cannot be combined: if one "
-            "process fails, the others would wait forever inside a graph. Set "
-            "computing.cuda_graphs = False, or train with one process."
+            f"computing.cuda_graphs = True cannot be combined with {processes} processes. Set it "
+            "to False, or train with one process."
         )
 
 
@@ -445,14 +414,11 @@ def _check_mapping(computing: Computing, ids: tuple[int, ...], local_size: int, 
         mistake = f"GPU {highest} does not exist: {gpus} visible, numbered from 0"
     else:
         return
-    named = [f"cuda:{number}" for number in ids] + ["nothing"] * local_size
-    mapping = ", ".join(f"local rank {rank} -> {named[rank]}" for rank in range(local_size))
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "not set")
     raise UsageError(
-        f"computing.gpu_ids = {computing.gpu_ids}: {mistake}. The mapping would have been: "
-        f"{mapping} (CUDA_VISIBLE_DEVICES is {shown}). Name one GPU for each process of a node, or "
-        "start fewer processes; leave computing.gpu_ids at None where each process sees a GPU of "
-        "its own."
+        f"computing.gpu_ids = {computing.gpu_ids}: {mistake} (CUDA_VISIBLE_DEVICES is {shown}). "
+        "Name one GPU for each process of a node, or start fewer processes; leave it at None where "
+        "each process sees a GPU of its own."
     )
 
 
@@ -466,24 +432,19 @@ def _find_obstacle(seen: SeenGpus) -> tuple[str, str]:
         return "no NVIDIA GPU was found", f"In a job ask for one {_SLURM_OPTIONS}"
     needed = fitting_cuda(seen.driver)
     if not build.platform:
+        install = f"Install a build for GPUs: {install_line(needed)}"
         reason = f"the installed torch {build.version} supports the CPU only"
-        if not needed:
-            return reason, "Update the driver"
-        return reason, f"Install a build for GPUs: {install_line(needed)}"
-    if seen.hides_all:
+        return reason, install if needed else "Update the driver"
+    if seen.shown is not None and not named_gpus(seen.shown):
         reason = f"CUDA_VISIBLE_DEVICES={seen.shown!r} hides them all"
         return reason, f"Unset it, or in a job ask for a GPU {_SLURM_OPTIONS}"
+    older = f"its driver {seen.driver} is older than"
     if build.platform.startswith("CUDA 13") and needed == "cu126":
-        reason = (
-            f"its driver {seen.driver} is older than the installed torch needs (580 for CUDA 13)"
-        )
+        reason = f"{older} the installed torch needs (580 for CUDA 13)"
         return reason, f"Install a build for CUDA 12: {install_line(needed)}"
     if seen.driver and not needed:
-        reason = f"its driver {seen.driver} is older than 525, which CUDA 12 needs"
-        return reason, "Update the driver"
-    reason = "CUDA cannot access any of them"
-    if seen.failure:
-        reason += f": {seen.failure}"
+        return f"{older} 525, which CUDA 12 needs", "Update the driver"
+    reason = ": ".join(filter(None, ("CUDA cannot access any of them", seen.failure)))
     return reason, (
         "Check whether nvidia-smi lists them; a job must ask for a GPU, a container for --gpus all"
     )

@@ -49,20 +49,16 @@ _GRACE_S = 5.0
 
 def lost_contact(error: BaseException) -> bool:
     """Return whether `error` only says that another process of the group has died."""
-    if isinstance(error, dist.DistNetworkError):
-        return True
     # gloo raises plain RuntimeErrors, which can only be identified by their texts.
-    if not isinstance(error, RuntimeError):
-        return False
-    return any(sign in str(error) for sign in _SIGNS_OF_LOST_CONTACT)
+    is_by_text = any(sign in str(error) for sign in _SIGNS_OF_LOST_CONTACT)
+    is_of_network = isinstance(error, dist.DistNetworkError)
+    return is_of_network or (isinstance(error, RuntimeError) and is_by_text)
 
 
 def waited_too_long(error: BaseException) -> bool:
     """Return whether this process waited for another longer than computing.timeout_s."""
-    if not isinstance(error, RuntimeError):
-        return False
-    text = str(error)
-    return "Timed out waiting" in text or "timeout" in text.lower()
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("timed out waiting" in text or "timeout" in text)
 
 
 def record_for_launcher(error: BaseException) -> None:

@@ -40,11 +40,8 @@ def look_at_gpus() -> SeenGpus:
         except (RuntimeError, AssertionError) as error:
             count = 0
             failure = str(error).splitlines()[0]
-    other = ""
-    if torch.xpu.is_available():
-        other = "XPU"
-    elif torch.backends.mps.is_available():
-        other = "MPS"
+    others = {"XPU": torch.xpu.is_available(), "MPS": torch.backends.mps.is_available()}
+    other = next((name for name, is_there in others.items() if is_there), "")
     return replace(seen, count=count, failure=failure, other=other)
 
 
@@ -74,10 +71,8 @@ def identify(properties: object) -> str:
 
     The position distinguishes GPUs if a driver reports no UUIDs.
     """
-    uuid = getattr(properties, "uuid", 0)
-    domain = getattr(properties, "pci_domain_id", 0)
-    bus = getattr(properties, "pci_bus_id", 0)
-    device = getattr(properties, "pci_device_id", 0)
+    names = ("uuid", "pci_domain_id", "pci_bus_id", "pci_device_id")
+    uuid, domain, bus, device = (getattr(properties, name, 0) for name in names)
     return f"{uuid} at {domain:04x}:{bus:02x}:{device:02x}"
 
 
@@ -105,11 +100,9 @@ def peak_memory_mb(device: torch.device) -> dict[str, float | None]:
 
     The value for the GPU is the memory reserved by torch; None on a CPU.
     """
-    host = peak_memory_bytes()
-    gpu = None
-    if device.type == "cuda":
-        gpu = round(torch.cuda.max_memory_reserved(device) / _MB, 1)
-    return {"host": None if host is None else round(host / _MB, 1), "gpu": gpu}
+    on_gpu = torch.cuda.max_memory_reserved(device) if device.type == "cuda" else None
+    peaks = {"host": peak_memory_bytes(), "gpu": on_gpu}
+    return {name: None if peak is None else round(peak / _MB, 1) for name, peak in peaks.items()}
 
 
 def gpu_memory(device: torch.device) -> int:

@@ -8,6 +8,8 @@ contradictory values are refused. This does not import torch, since a dry run ne
 In Slurm, a batch script and an interactive shell also have some of a step's variables but are
 single processes. A process therefore counts as a task only if the variables are those of this very
 step, and it was not started from a terminal's shell.
+
+A command that asks for several processes becomes torchrun (`become_torchrun`).
 """
 
 from __future__ import annotations
@@ -15,9 +17,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
 
+from asdf.distributed.stopping import SIGNALS
 from asdf.errors import UsageError
 
 TORCHRUN = "torchrun"
@@ -27,6 +35,19 @@ _FIRST_PORT = 10_000
 _PORTS = 20_000
 
 _SRUN = "srun"
+_MPIRUN = "mpirun"
+_MPIEXEC = "mpiexec"
+# Variables of launchers for rank, number of processes, and both on the node, the one closest to
+# torch first: torchrun, Open MPI, MVAPICH, and the Hydra of MPICH and Intel MPI. RANK and
+# WORLD_SIZE may also be set by hand.
+_VARIABLES = (
+    (TORCHRUN, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    *(
+        (_MPIRUN, f"{mpi}_RANK", f"{mpi}_SIZE", f"{mpi}_LOCAL_RANK", f"{mpi}_LOCAL_SIZE")
+        for mpi in ("OMPI_COMM_WORLD", "MV2_COMM_WORLD")
+    ),
+    (_MPIEXEC, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
 # Rank variables of launchers that give no number of processes, or an unknown one.
 _RANKS_ALONE = ("LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID")
 
@@ -80,19 +101,15 @@ def numbers(environment: Mapping[str, str], *names: str) -> list[int]:
     Raises:
         UsageError: one of them is not set or not an integer.
     """
-    known: dict[str, int] = {}
-    for name in names:
-        value = number(environment, name)
-        if value is not None:
-            known[name] = value
-    if len(known) < len(names):
-        missing = [name for name in names if name not in known]
+    values = {name: number(environment, name) for name in names}
+    missing = [name for name, value in values.items() if value is None]
+    if missing:
+        known = " and ".join(name for name in names if name not in missing)
         raise UsageError(
-            f"{' and '.join(known)} set in the environment, but {' and '.join(missing)} not: the "
-            "rank of this process, or the number of processes, is unknown. Set all of them for "
+            f"{known} set in the environment, but {' and '.join(missing)} not. Set all of them for "
             "each process, or none."
         )
-    return list(known.values())
+    return [value for value in values.values() if value is not None]
 
 
 def name_port(job: str) -> int:
@@ -139,9 +156,7 @@ def first_host(nodes: str) -> str:
 def _count_tasks_here(environment: Mapping[str, str]) -> int | None:
     """Return the number of tasks on this node, whose ranks Slurm lists."""
     ranks = environment.get("SLURM_GTIDS", "")
-    if not ranks:
-        return None
-    return len(ranks.split(","))
+    return len(ranks.split(",")) if ranks else None
 
 
 def _is_of_another_step(environment: Mapping[str, str]) -> bool:
@@ -182,61 +197,26 @@ def _is_terminal_shell(environment: Mapping[str, str]) -> bool:
     return True
 
 
-def _read_torch(environment: Mapping[str, str]) -> Launch | None:
-    """Read the variables of torchrun or a similar wrapper."""
-    if number(environment, "WORLD_SIZE") in (None, 1) and number(environment, "RANK") is None:
-        return None
-    rank, size = numbers(environment, "RANK", "WORLD_SIZE")
-    local_rank = number(environment, "LOCAL_RANK")
-    local_size = number(environment, "LOCAL_WORLD_SIZE")
-    # RANK and WORLD_SIZE may be set by hand, but only torchrun sets this one.
-    launcher = TORCHRUN if "TORCHELASTIC_RUN_ID" in environment else BY_HAND
-    return Launch(rank, size, local_rank, local_size, launcher)
-
-
-def _read_mpi(environment: Mapping[str, str]) -> Launch | None:
-    """Read the variables of mpirun from Open MPI or MVAPICH."""
-    for prefix in ("OMPI_COMM_WORLD", "MV2_COMM_WORLD"):
-        if f"{prefix}_RANK" not in environment and f"{prefix}_SIZE" not in environment:
+def _read_ranks(environment: Mapping[str, str]) -> Iterator[Launch]:
+    """Yield the launches that a rank and a number of processes state, by `_VARIABLES`."""
+    for launcher, *names in _VARIABLES:
+        rank, size, local_rank, local_size = (number(environment, name) for name in names)
+        if rank is None and size in (None, 1):
             continue
-        rank, size = numbers(environment, f"{prefix}_RANK", f"{prefix}_SIZE")
-        local_rank = number(environment, f"{prefix}_LOCAL_RANK")
-        local_size = number(environment, f"{prefix}_LOCAL_SIZE")
-        return _add_loopback(
-            Launch(rank, size, local_rank, local_size, "mpirun"),
-            environment.get("PMIX_NAMESPACE", ""),
-        )
-    return None
-
-
-def _read_pmi(environment: Mapping[str, str]) -> Launch | None:
-    """Read the variables of mpiexec from MPICH and Intel MPI (Hydra)."""
-    if "PMI_RANK" not in environment or "PMI_SIZE" not in environment:
-        return None
-    if "SLURM_STEP_ID" in environment and "MPI_LOCALRANKID" not in environment:
-        return None  # `srun --mpi=pmi2` sets them, which says more in variables of its own
-    rank, size = numbers(environment, "PMI_RANK", "PMI_SIZE")
-    local_rank = number(environment, "MPI_LOCALRANKID")
-    local_size = number(environment, "MPI_LOCALNRANKS")
-    return _add_loopback(Launch(rank, size, local_rank, local_size, "mpiexec"), "")
-
-
-def _add_loopback(launch: Launch, job: str) -> Launch:
-    """Add the address of rank 0 if all processes are on one node, and a port if `job` is set."""
-    # On several nodes, each would use its own 127.0.0.1.
-    if launch.local_size != launch.size:
-        return launch
-    port = name_port(job) if job else 0
-    return replace(launch, address="127.0.0.1", port=port)
-
-
-READERS: tuple[Callable[[Mapping[str, str]], Launch | None], ...] = (
-    _read_torch,
-    _read_mpi,
-    _read_pmi,
-    _read_slurm_step,
-)
-"""Readers in order of preference: the one closest to torch first."""
+        if launcher == _MPIEXEC:
+            # `srun --mpi=pmi2` sets them, which says more in variables of its own.
+            is_srun = "SLURM_STEP_ID" in environment and local_rank is None
+            if is_srun or rank is None or size is None:
+                continue
+        rank, size = numbers(environment, *names[:2])
+        if launcher == TORCHRUN and "TORCHELASTIC_RUN_ID" not in environment:
+            launcher = BY_HAND
+        launch = Launch(rank, size, local_rank, local_size, launcher)
+        # On several nodes, each would use its own 127.0.0.1.
+        if not launch.is_in_torch_world and local_size == size:
+            job = environment.get("PMIX_NAMESPACE") if launcher == _MPIRUN else None
+            launch = replace(launch, address="127.0.0.1", port=name_port(job) if job else 0)
+        yield launch
 
 
 def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
@@ -248,67 +228,55 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch:
     Raises:
         UsageError: it is incomplete or contradictory, or does not say where rank 0 listens.
     """
-    if environment is None:
-        environment = os.environ
-    launches = [launch for read in READERS if (launch := read(environment)) is not None]
+    environment = os.environ if environment is None else environment
+    step = _read_slurm_step(environment)
+    launches = [*_read_ranks(environment), *([step] if step else [])]
     if not launches:
         for name in _RANKS_ALONE:
             if environment.get(name, "").strip():
                 raise UsageError(
-                    f"{name}={environment[name]} is set, so this process is one of several, but "
-                    "the number of processes is not set: start them with torchrun, srun or mpirun, "
-                    "or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each. For a run of "
-                    f"one process unset {name}."
+                    f"{name}={environment[name]} is set, so this process is one of several, of "
+                    "unknown number: start them with torchrun, srun or mpirun, or set RANK, "
+                    "WORLD_SIZE, MASTER_ADDR and MASTER_PORT. For a single process, unset it."
                 )
         return Launch()
     chosen, *others = launches
-    _check_others(chosen, others, environment)
     for other in others:
+        if other.size > 1 and chosen.is_in_torch_world:
+            _check_outer(chosen, other, environment)
         if (other.rank, other.size) == (chosen.rank, chosen.size):
             # Both from one launcher, since another may count the processes of a node differently.
             if chosen.local_rank is None or chosen.local_size is None:
                 chosen = replace(chosen, local_rank=other.local_rank, local_size=other.local_size)
             address = chosen.address or other.address
             chosen = replace(chosen, address=address, port=chosen.port or other.port)
-    _check_numbers(chosen)
-    if chosen.size == 1:
-        return chosen
-    return _add_address(chosen, environment)
+    size, local_rank, local_size = chosen.size, chosen.local_rank, chosen.local_size
+    is_within = local_rank is None or local_size is None or local_rank < local_size <= size
+    if chosen.rank >= size or not is_within:
+        raise UsageError(
+            f"{chosen.launcher} says rank {chosen.rank} of {size}, local rank {local_rank} of "
+            f"{local_size}, which is out of range. Was a variable set by hand, or left by another "
+            "launcher?"
+        )
+    return chosen if size == 1 else _add_address(chosen, environment)
 
 
-def _check_others(chosen: Launch, others: list[Launch], environment: Mapping[str, str]) -> None:
-    """Refuse a launch in torch's variables if an outer launcher contradicts it."""
-    for other in others:
-        if other.size == 1 or not chosen.is_in_torch_world:
-            continue
-        if chosen.launcher == BY_HAND and (chosen.rank, chosen.size) != (other.rank, other.size):
-            raise UsageError(
-                f"RANK={chosen.rank} and WORLD_SIZE={chosen.size} are set, but {other.launcher} "
-                f"started this process as rank {other.rank} of {other.size}: unset RANK and "
-                "WORLD_SIZE, or set them for each process."
-            )
-        if chosen.launcher == TORCHRUN and environment.get("GROUP_WORLD_SIZE") == "1":
-            raise UsageError(
-                f"{other.launcher} started {other.size} torchruns that are not connected. For one "
-                f"run on all of them give torchrun --nnodes={other.size} and a rendezvous "
-                "(docs/cluster.md); start separate runs each by itself, with srun: --ntasks=1 "
-                "--exact."
-            )
-
-
-def _check_numbers(launch: Launch) -> None:
-    ranks = [("rank", launch.rank, launch.size)]
-    if launch.local_rank is not None and launch.local_size is not None:
-        ranks.append(("local rank", launch.local_rank, launch.local_size))
-        # Written as a rank, so that one check suffices: a local size lies in 1 ... size.
-        ranks.append(("local size", launch.local_size - 1, launch.size))
-    for what, value, size in ranks:
-        if not 0 <= value < size:
-            raise UsageError(
-                f"{launch.launcher} says rank {launch.rank} of {launch.size}, local rank "
-                f"{launch.local_rank} of {launch.local_size}: the {what} is out of range. Was a "
-                "variable set by hand, or left by another launcher?"
-            )
+def _check_outer(chosen: Launch, outer: Launch, environment: Mapping[str, str]) -> None:
+    """Refuse a launch in torch's variables that the launcher around it contradicts."""
+    ranks = (outer.rank, outer.size)
+    if chosen.launcher == BY_HAND and (chosen.rank, chosen.size) != ranks:
+        raise UsageError(
+            f"RANK={chosen.rank} and WORLD_SIZE={chosen.size} are set, but {outer.launcher} "
+            f"started this process as rank {outer.rank} of {outer.size}: unset RANK and "
+            "WORLD_SIZE, or set them for each process."
+        )
+    if chosen.launcher == TORCHRUN and environment.get("GROUP_WORLD_SIZE") == "1":
+        raise UsageError(
+            f"{outer.launcher} started {outer.size} torchruns that are not connected. For one "
+            f"run on all of them give torchrun --nnodes={outer.size} and a rendezvous "
+            "(docs/cluster.md); start separate runs each by itself, with srun: --ntasks=1 "
+            "--exact."
+        )
 
 
 def _add_address(launch: Launch, environment: Mapping[str, str]) -> Launch:
@@ -321,17 +289,61 @@ def _add_address(launch: Launch, environment: Mapping[str, str]) -> Launch:
     port = number(environment, "MASTER_PORT") or launch.port
     if port > _LAST_PORT:
         raise UsageError(f"the environment has MASTER_PORT={port}; ports end at {_LAST_PORT}.")
-    missing = []
-    if not address:
-        missing.append("MASTER_ADDR")
-    if not port:
-        missing.append("MASTER_PORT")
+    values = {"MASTER_ADDR": address, "MASTER_PORT": port}
+    missing = " and ".join(name for name, value in values.items() if not value)
     if missing:
-        verb = "is" if len(missing) == 1 else "are"
         raise UsageError(
-            f"{launch.launcher} started {launch.size} processes, but {' and '.join(missing)} "
-            f"{verb} not set: set MASTER_ADDR to the host name of rank 0 as the other nodes know "
-            "it (127.0.0.1 on one node) and MASTER_PORT to a free port there, the same for all "
-            "processes. With Open MPI: mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500."
+            f"{launch.launcher} started {launch.size} processes without {missing}: set MASTER_ADDR "
+            "to the host name of rank 0 as the other nodes know it (127.0.0.1 on one node) and "
+            "MASTER_PORT to a free port there, the same for all processes. With Open MPI: "
+            "mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500."
         )
     return replace(launch, address=address, port=port)
+
+
+def become_torchrun(processes: int, words: list[str]) -> None:
+    """Start the Python program `words` in `processes` processes; does not return.
+
+    In this process, so that its number, signals and exit status stay those of the command.
+    """
+    # --standalone takes a free port, so that several runs can share a machine.
+    launcher = ["-m", "asdf.distributed.launchers", "--standalone", f"--nproc_per_node={processes}"]
+    os.execv(sys.executable, [sys.executable, *launcher, *words])
+
+
+def main() -> None:
+    """Run torchrun with the program's arguments until its processes end.
+
+    torchrun passes some signals on, kills its processes 30 s later, which the checkpoint of a large
+    network may exceed, and ends with a traceback; of others, it dies and leaves them behind. Here
+    every stop signal creates the stop file, and the run ends as that of a single process.
+    """
+    # The variable of the option, which not every version has, and the one that it sets. torchrun
+    # keeps the signals of a terminal that closes, and of Ctrl-\.
+    for name in ("PET_SIGNALS_TO_HANDLE", "TORCHELASTIC_SIGNALS_TO_HANDLE"):
+        os.environ[name] = "SIGHUP,SIGQUIT"
+    with tempfile.TemporaryDirectory(prefix="asdf-") as folder:
+        path = Path(os.environ.setdefault("ASDF_STOP_FILE", str(Path(folder) / "stop")))
+        created: list[Path] = []
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            if number == signal.SIGINT:  # a second one interrupts at once
+                signal.signal(number, signal.default_int_handler)
+            if not path.exists():
+                created.append(path)
+                path.touch()
+
+        for number in SIGNALS:
+            signal.signal(number, on_signal)
+        from torch.distributed.run import main as run
+
+        try:
+            run()
+        finally:
+            # A user's stop file would also stop the next run.
+            for file in created:
+                file.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

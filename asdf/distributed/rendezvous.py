@@ -72,9 +72,8 @@ def open_store(launch: Launch, timeout: timedelta) -> Any:
         raise AsdfError(
             f"rank {launch.rank} of {launch.size} (started by {launch.launcher}) did not {what} at "
             f"{launch.address}:{launch.port} within {joining.total_seconds():g} s: {reason}. "
-            "MASTER_ADDR must be the host of rank 0, under a name that resolves on all nodes; if "
-            "the port is taken there, set MASTER_PORT to a free one. A process that failed to "
-            "start has its own message."
+            "MASTER_ADDR must be the host of rank 0, as all nodes know it; if the port is taken "
+            "there, set MASTER_PORT to a free one."
         ) from error
     name = meet(store, launch.rank, launch.size, joining.total_seconds())
     store.set_timeout(timeout)
@@ -147,14 +146,12 @@ def _find_mistake(claims: list[_Claim], names: str) -> str:
     for rank, claim in enumerate(claims):
         if claim.refusal:
             return claim.refusal if rank == 0 else f"rank {rank}: {claim.refusal}"
-    users: dict[str, list[int]] = {}
-    for rank, claim in enumerate(claims):
-        if claim.gpu:
-            users.setdefault(claim.gpu, []).append(rank)
-    shared = next((ranks for ranks in users.values() if len(ranks) > 1), None)
+    gpus = [claim.gpu for claim in claims]
+    shared = next((gpu for gpu in gpus if gpu and gpus.count(gpu) > 1), "")
     kinds = {claim.device.partition(":")[0] for claim in claims}
     if shared:
-        what = f"ranks {' and '.join(map(str, shared))} would use the same GPU"
+        ranks = [str(rank) for rank, gpu in enumerate(gpus) if gpu == shared]
+        what = f"ranks {' and '.join(ranks)} would use the same GPU"
     elif len(kinds) > 1:
         what = "some processes have a GPU and some have none"
     else:
@@ -162,10 +159,10 @@ def _find_mistake(claims: list[_Claim], names: str) -> str:
     lines = []
     for rank, claim in enumerate(claims):
         gpu = f" = GPU {claim.gpu}" if claim.gpu else ""
-        lines.append(f"rank {rank}: host {claim.host}, {claim.device}{gpu}")
-    mapping = "\n  ".join(lines)
+        lines.append(f"  rank {rank}: host {claim.host}, {claim.device}{gpu}")
+    mapping = "\n".join(lines)
     return (
-        f"{what}:\n  {mapping}\n({names}). Start as many processes on a node as it has GPUs, name "
+        f"{what}:\n{mapping}\n({names}). Start as many processes on a node as it has GPUs, name "
         "a GPU for each in computing.gpu_ids, or give each task its own GPU (srun "
         "--gpus-per-task=1)."
     )
@@ -199,58 +196,44 @@ def meet(store: Any, rank: int, size: int, timeout_s: float) -> str:
             # later.
             until = time.monotonic() + timeout_s + _GRACE_S
             awaits_main = False
-        if rank == 0:
-            name = _offer_name(store, size)
-        else:
-            name = _confirm_name(store, rank, process_id)
+        name = _confirm_name(store, rank, process_id) if rank else _offer_name(store, size)
         if name:
             return name
-        if rank and store.check([f"{_MISSING}/{process_id}"]):
-            refused = AsdfError(store.get(f"{_MISSING}/{process_id}").decode())
-            store.delete_key(f"{_MISSING}/{process_id}")
+        told = f"{_MISSING}/{process_id}"
+        if rank and store.check([told]):
+            refused = AsdfError(store.get(told).decode())
+            store.delete_key(told)
             refused.reported_by_main = True
             raise refused
         time.sleep(_POLL_S)
-    message = _describe_missing(store, rank, size, timeout_s)
-    if rank == 0:
-        _pass_on(store, size, message)
-    raise AsdfError(message)
+    raise _without_others(store, rank, size, timeout_s)
 
 
-def _came(store: Any, size: int) -> list[int]:
-    return [rank for rank in range(size) if store.check([f"{_CAME}/{rank}"])]
-
-
-def _describe_missing(store: Any, rank: int, size: int, timeout_s: float) -> str:
-    missing = sorted(set(range(size)) - set(_came(store, size)))
+def _without_others(store: Any, rank: int, size: int, timeout_s: float) -> AsdfError:
+    """Return the error of a process for which others are missing; the main rank passes it on."""
+    came = [rank for rank in range(size) if store.check([f"{_CAME}/{rank}"])]
+    missing = [str(rank) for rank in range(size) if rank not in came]
+    who = "not all of them answered"
     if missing:
-        names = and_more([str(number) for number in missing], _SHOWN)
+        names = and_more(missing, _SHOWN)
         who = f"rank{'s' * (len(missing) > 1)} {names} of {size} did not arrive"
-    else:
-        who = "not all of them answered"
-    return (
+    message = (
         f"rank {rank} waited {timeout_s:g} s for the other processes of this run: {who}. A process "
         "that failed to start has its own message, above or in its output file. (srun "
         "--kill-on-bad-exit=1 ends the others at once.) If its start takes longer, raise "
         "computing.timeout_s, of which up to five minutes count here."
     )
-
-
-def _pass_on(store: Any, size: int, message: str) -> None:
-    """Report to the arrived processes why this one ends, since the store ends with it."""
-    others = [rank for rank in _came(store, size) if rank]
-    for rank in others:
-        process_id = store.get(f"{_CAME}/{rank}").decode()
-        store.set(f"{_MISSING}/{process_id}", message)
+    # The store ends with the main rank, so it waits until each process has read its message, and
+    # removed it.
+    others = [] if rank else came[1:]
+    unread = [f"{_MISSING}/{store.get(f'{_CAME}/{other}').decode()}" for other in others]
+    for key in unread:
+        store.set(key, message)
     until = time.monotonic() + _GRACE_S
-    # A process removes the key after reading its message.
-    while time.monotonic() < until and others:
-        others = [
-            rank
-            for rank in others
-            if store.check([f"{_MISSING}/{store.get(f'{_CAME}/{rank}').decode()}"])
-        ]
+    while unread and time.monotonic() < until:
         time.sleep(_POLL_S)
+        unread = [key for key in unread if store.check([key])]
+    return AsdfError(message)
 
 
 def _offer_name(store: Any, size: int) -> str:

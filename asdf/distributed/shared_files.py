@@ -58,7 +58,7 @@ class SharedFiles:
     def share(
         self,
         make: Callable[[], T],
-        pack: Callable[[T], tuple[Arrays, Any]],
+        pack: Callable[[Any], tuple[Arrays, Any]],
         unpack: Callable[[Arrays, Any], T],
     ) -> T:
         """Return the main rank's result of `make` on every rank; all call this together.
@@ -76,11 +76,16 @@ class SharedFiles:
         sent = self._world.run_on_main(lambda: self._send(make(), pack))
         if not isinstance(sent, _Mapped):
             return sent
-        arrays: Arrays = {}
+        # The folder may have another path on another node.
+        path = self._folder / sent.path.name
+        arrays: dict[str, np.ndarray] = {}
         problem = ""
         try:
-            # The folder may have another path on another node.
-            arrays = _map_arrays(self._folder / sent.path.name, sent.placed)
+            for name, (offset, shape, dtype) in sent.placed.items():
+                arrays[name] = np.empty(shape, dtype)
+                if arrays[name].nbytes:  # an empty array cannot be mapped
+                    # Copy on write, since torch warns of arrays that are not writable.
+                    arrays[name] = np.memmap(path, dtype, "c", offset, shape)
         except (OSError, ValueError) as error:
             problem = f"rank {self._world.rank} cannot read {sent.path}: {error}"
         # The first problem of any rank is raised on every rank.
@@ -95,7 +100,9 @@ class SharedFiles:
 
     def array(self, make: Callable[[], MaybeArray]) -> MaybeArray:
         """Return the main rank's array from `make`, or None if `make` returns None."""
-        return self.share(make, _pack_array, lambda arrays, _: arrays["array"])
+        return self.share(
+            make, lambda array: ({"array": array}, None), lambda arrays, _: arrays["array"]
+        )
 
     def close(self) -> None:
         """Remove the files; all ranks call this together, when none of them needs a value."""
@@ -107,14 +114,21 @@ class SharedFiles:
                 path.unlink()
         self._paths.clear()
 
-    def _send(self, value: T, pack: Callable[[T], tuple[Arrays, Any]]) -> T | _Mapped:
+    def _send(self, value: T, pack: Callable[[Any], tuple[Arrays, Any]]) -> T | _Mapped:
+        """Return a small value, or the message about a large one, written to a file."""
         arrays, rest = ({}, None) if value is None else pack(value)
         if sum(array.nbytes for array in arrays.values()) < MIN_BYTES:
             return value
         # The folder's owner removes it like half-written files of a killed run.
         path = self._folder / f".shared-{secrets.token_hex(8)}.part"
+        placed = {}
         try:
-            placed = _write(path, arrays)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                for name, array in arrays.items():
+                    file.write(bytes(-file.tell() % _ALIGNED))
+                    placed[name] = (file.tell(), array.shape, array.dtype)
+                    file.write(np.ascontiguousarray(array).data)
         except OSError as error:
             with suppress(OSError):
                 path.unlink()
@@ -122,32 +136,3 @@ class SharedFiles:
             return value
         self._paths.append(path)
         return _Mapped(path, placed, rest)
-
-
-def _pack_array(array: np.ndarray | None) -> tuple[Arrays, Any]:
-    assert array is not None  # None is sent without packing
-    return {"array": array}, None
-
-
-def _write(path: Path, arrays: Arrays) -> dict[str, _Placed]:
-    """Write arrays one after another, and return their positions."""
-    placed = {}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
-        for name, array in arrays.items():
-            file.write(bytes(-file.tell() % _ALIGNED))
-            placed[name] = (file.tell(), array.shape, array.dtype)
-            file.write(np.ascontiguousarray(array).data)
-    return placed
-
-
-def _map_arrays(path: Path, placed: Mapping[str, _Placed]) -> Arrays:
-    arrays: dict[str, np.ndarray] = {}
-    for name, (offset, shape, dtype) in placed.items():
-        if not np.prod(shape):
-            # An empty array cannot be mapped.
-            arrays[name] = np.empty(shape, dtype)
-            continue
-        # Copy on write, since torch warns of arrays that are not writable.
-        arrays[name] = np.memmap(path, dtype, "c", offset, shape)
-    return arrays

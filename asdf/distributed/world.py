@@ -229,20 +229,10 @@ def _join_world(computing: Computing) -> Iterator[World]:
             timeout=timeout,
             device_id=device if backend == "nccl" else None,
         )
-        control = None
-        if backend != "gloo":
-            control = dist.new_group(backend="gloo", timeout=timeout)
-        world = World(
-            launch.rank,
-            launch.size,
-            local_rank,
-            local_size,
-            device,
-            backend,
-            control,
-            computing.timeout_s,
-            store,
-        )
+        is_gloo = backend == "gloo"
+        control = None if is_gloo else dist.new_group(backend="gloo", timeout=timeout)
+        ranks = (launch.rank, launch.size, local_rank, local_size)
+        world = World(*ranks, device, backend, control, computing.timeout_s, store)
         yield world
         # Closing connections while another process still uses them could end that one.
         world.barrier()
@@ -267,13 +257,7 @@ def _choose_backend(computing: Computing, device: torch.device) -> str:
     if backend == "auto":
         return "nccl" if device.type == "cuda" else "gloo"
     if backend == "nccl" and device.type != "cuda":
-        raise UsageError(
-            "computing.backend = 'nccl' needs GPUs, and this run is on the CPU: use 'auto' or "
-            "'gloo'."
-        )
+        raise UsageError("computing.backend = 'nccl' needs GPUs: use 'auto' or 'gloo'.")
     if backend == "mpi" and not dist.is_mpi_available():
-        raise UsageError(
-            "computing.backend = 'mpi': this torch was built without MPI. Use 'auto', or build "
-            "one with it."
-        )
+        raise UsageError("computing.backend = 'mpi' needs a torch with MPI: use 'auto'.")
     return backend

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 
 from asdf.distributed.determinism import workspace
 from asdf.distributed.devices import TORCH_PAIR, installed_torch
-from asdf.distributed.launchers import read_launch
+from asdf.distributed.launchers import become_torchrun, read_launch
 from asdf.distributed.stopping import StopRequest
-from asdf.distributed.torchrun import become_torchrun
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.command_line import answer_with, parse_command_line
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
