@@ -9,26 +9,29 @@ depend on the division: a block of output is computed from the same span of inpu
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from asdf.facts import SAMPLE_RATE
 
-# torchaudio's defaults, written out because `source_span` relies on them.
+# The defaults of torchaudio's resample.
 _ZERO_CROSSINGS = 6
 _ROLLOFF = 0.99
 
-# torchaudio tabulates the filter of every phase, which takes gigabytes if the rates have no common
-# factor.
+# A table of the filter of every phase takes gigabytes if the rates have no common factor.
 _LARGEST_TABLE = 2**23
 
 # Number of output samples computed together without a table, which needs a dozen arrays of this
 # size.
 _AT_ONCE = 2**16
 
-# torchaudio rounds the output length to float32; one more period of zeros per this number of
-# samples prevents a result that is too short.
-_SAMPLES_PER_SPARE_PERIOD = 2**22
+# Phases of the filter that are multiplied together: their taps overlap.
+_PHASES = 32
+
+# OpenBLAS multiplies matrices of up to this many products with one thread.
+_PRODUCTS = 2**18
 
 
 def resampled_length(frames: int, rate: int, to: int = SAMPLE_RATE) -> int:
@@ -77,17 +80,47 @@ def resample(waveform: np.ndarray, rate: int, to: int = SAMPLE_RATE) -> np.ndarr
     taps = 2 * _half_width(rate, to) + old
     if taps * new > _LARGEST_TABLE:
         return _resample_directly(waveform, rate, to)
-    import torch
-    from torchaudio.functional import resample as torchaudio_resample
-
-    spare_periods = 1 + len(waveform) // _SAMPLES_PER_SPARE_PERIOD
-    spare = np.zeros(old * spare_periods, np.float32)
-    padded = np.concatenate([waveform, spare])
-    resampled: torch.Tensor = torchaudio_resample(
-        torch.from_numpy(padded), rate, to, lowpass_filter_width=_ZERO_CROSSINGS, rolloff=_ROLLOFF
-    )
     length = resampled_length(len(waveform), rate, to)
-    return resampled.numpy()[:length]
+    periods = -(-length // new)
+    width = _half_width(rate, to)
+    padded = np.zeros((periods + 1) * old + 2 * width, np.float32)
+    padded[width : width + len(waveform)] = waveform
+    output = np.empty((periods, new), np.float32)
+    for phases, first, weights in _filters(rate, to):
+        rows = as_strided(padded[first:], (periods, len(weights)), (old * 4, 4), writeable=False)
+        count = max(1, _PRODUCTS // weights.size)
+        for start in range(0, periods, count):
+            stop = start + count
+            np.matmul(rows[start:stop], weights, out=output[start:stop, phases])
+    return output.reshape(-1)[:length]
+
+
+@lru_cache(maxsize=16)
+def _filters(rate: int, to: int) -> list[tuple[slice, int, np.ndarray]]:
+    """Return the filter in groups of phases: the phases, the first tap, weights (taps, phases).
+
+    Each number is rounded to float32 as torchaudio does, so that scores are those of its filter.
+    """
+    old, new = _reduce(rate, to)
+    width = _half_width(rate, to)
+    as_float = np.float32
+    cutoff = as_float(min(old, new) * _ROLLOFF)
+    taps = np.arange(-width, width + old, dtype=as_float) / as_float(old)
+    phases = np.arange(0, -new, -1, dtype=as_float) / as_float(new)
+    t = np.clip((phases[:, None] + taps) * cutoff, -_ZERO_CROSSINGS, _ZERO_CROSSINGS)
+    window = np.cos(t * as_float(np.pi / (2 * _ZERO_CROSSINGS))) ** 2
+    angle = t * as_float(np.pi)
+    with np.errstate(invalid="ignore"):
+        weights = np.where(t == 0, as_float(1), np.sin(angle) / angle)
+    weights *= window * (cutoff / as_float(old))
+    groups = []
+    for start in range(0, new, _PHASES):
+        group = weights[start : start + _PHASES]
+        used = np.flatnonzero(group.any(axis=0))
+        first, last = int(used[0]), int(used[-1])
+        taps_of_group = np.ascontiguousarray(group[:, first : last + 1].T)
+        groups.append((slice(start, start + _PHASES), first, taps_of_group))
+    return groups
 
 
 def _resample_directly(waveform: np.ndarray, rate: int, to: int) -> np.ndarray:
