@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Pages by the files that they are made from.
 PAGES = {
     "recipes/wav2vec_aasist/README.md": "recipe.md",
+    "recipes/papers/README.md": "papers.md",
+    "recipes/demo/README.md": "small_configs.md",
     "benchmarks/RESULTS.md": "results.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",

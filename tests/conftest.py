@@ -26,6 +26,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from asdf.demo import DemoSet, make_demo_corpus
 from asdf.distributed.arithmetic import computes_bfloat16
+from asdf.recipe.command_line import config_files, config_folders
 from asdf.runs.log import LOG, is_on_screen
 from tests.warm_python import warm_python
 
@@ -92,6 +93,7 @@ def pytest_collection_finish() -> None:
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = ROOT / "recipes" / "wav2vec_aasist"
+CONFIG_FILES = config_files(RECIPE, config_folders(RECIPE / "run.py"))
 SHARED = ROOT.parent / "shared"
 
 # How long a test waits for a process, a file or a page before it says that it hangs. On a machine

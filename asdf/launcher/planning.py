@@ -31,7 +31,7 @@ from typing import Any
 
 from asdf.errors import UsageError
 from asdf.launcher.states import Job
-from asdf.recipe.command_line import corpora_of, from_current_folder
+from asdf.recipe.command_line import config_files, config_folders, corpora_of, from_current_folder
 from asdf.recipe.left_out_folds import (
     FOLD_SETTINGS,
     FoldRequest,
@@ -303,7 +303,7 @@ def fold_points(
     """
     request = FoldRequest.parse(folds)
     corpora = corpora_of(recipe)
-    run_configs = recipe.parent / "configs" / "run_configs.py"
+    run_configs = config_files(recipe.parent, config_folders(recipe))
     by_database: dict[Path, Lists] = {}
     checked: set[tuple[str, Point, str]] = set()
     problems: list[Problem] = []
@@ -444,9 +444,8 @@ def plan_runs(
     all_points = points.all()
     common = [*overrides, *launchers]
     requests = [[*common, *point] for point in all_points]
-    folder = recipe.parent / "configs"
-    initial = Settings(folder / "init_config.py")
-    run_configs = folder / "run_configs.py"
+    initial = Settings(recipe.parent / "configs" / "init_config.py")
+    run_configs = config_files(recipe.parent, config_folders(recipe))
     groups = initial.read_points(run_configs, configs, requests, collector.mistakes)
     planned = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""Command lines of recipes, and the corpora that a run.py declares.
+"""Command lines of recipes, and the corpora and files of configs that a run.py declares.
 
 Invariant: to read its corpora, run.py is executed until it opens its recipe, before it does any
 work. The corpora are thus those of its runs, however they are declared.
@@ -7,9 +7,11 @@ work. The corpora are thus those of its runs, however they are declared.
 from __future__ import annotations
 
 import argparse
+import ast
 import runpy
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +74,29 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
     )
 
 
+def config_folders(run_file: Path) -> Sequence[str]:
+    """Return the folders of further configs that a run.py names; it is parsed, not executed."""
+    # What is wrong with a run.py is said where it is executed.
+    with suppress(OSError, SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(run_file.read_bytes(), str(run_file))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("open_recipe"):
+                named = {keyword.arg: keyword.value for keyword in node.keywords}
+                return ast.literal_eval(named["configs"]) if "configs" in named else ()
+    return ()
+
+
+def config_files(recipe: Path, folders: Sequence[str]) -> list[Path]:
+    """Return the files of a recipe's configs: its run_configs.py, and those of the folders.
+
+    A folder that is missing has none: a recipe may be copied without it.
+    """
+    files = [recipe / "configs" / "run_configs.py"]
+    for folder in [folders] if isinstance(folders, str) else folders:
+        found = sorted((recipe / folder / "configs").resolve().glob("*.py"))
+        files += [path for path in found if path.name != "init_config.py"]
+    return files
+
+
 # A relative path on the command line is relative to the current folder, one in a config to the
 # recipe's folder.
 _WEIGHTS = "front_end.weights"
@@ -113,7 +138,9 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
         help="configs to run, one after another, and settings to change",
     )
     parser.add_argument(
-        "--list", action="store_true", help="list the configs; with CONFIG all that is said of it"
+        "--list",
+        action="store_true",
+        help="list the configs, or those of a folder; with CONFIG all that is said of it",
     )
     parser.add_argument(
         "--explain",

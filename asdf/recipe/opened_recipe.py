@@ -23,7 +23,7 @@ from asdf.distributed.devices import TORCH_PAIR, installed_torch
 from asdf.distributed.launchers import become_torchrun, read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.command_line import answer_with, parse_command_line
+from asdf.recipe.command_line import answer_with, config_files, parse_command_line
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.dry_run import dry_run
 from asdf.recipe.ending import exit_status, skip_shutdown
@@ -207,7 +207,11 @@ def _end_runs(
 
 @contextmanager
 def open_recipe(
-    file: str, corpora: Mapping[str, Corpus], description: str | None = None, next_config: str = ""
+    file: str,
+    corpora: Mapping[str, Corpus],
+    description: str | None = None,
+    next_config: str = "",
+    configs: Sequence[str] = (),
 ) -> Iterator[Recipe]:
     """Read the command line of the recipe whose run.py is `file`, and check it.
 
@@ -216,6 +220,8 @@ def open_recipe(
 
     Args:
         next_config: Config to suggest after a run whose corpora the recipe made itself.
+        configs: Folders of further configs, as literals and relative to the recipe's folder, whose
+            `configs/*.py` are read as if they stood in the recipe's run_configs.py.
 
     Examples:
         >>> import sys
@@ -238,29 +244,29 @@ def open_recipe(
         command = parse_command_line(sys.argv[1:], description or "")
 
         folder = Path(file).resolve().parent
-        run_configs = folder / "configs" / "run_configs.py"
+        run_configs = config_files(folder, configs)
         settings = Settings(folder / "configs" / "init_config.py", folder)
         # --list needs no config, and works even if the values in some are not valid.
         if command.show_list:
             print(printable(list_configs(run_configs, command.configs)))
             raise SystemExit(0)
-        configs = settings.read_configs(run_configs, command.configs, command.overrides)
+        chosen = settings.read_configs(run_configs, command.configs, command.overrides)
         if command.explain is not None:
-            for config in configs:
+            for config in chosen:
                 print(printable(explain(config, command.explain)))
             raise SystemExit(0)
 
         stages = read_stages(Path(file))
-        problems = find_problems(configs, folder, corpora, stages, launch)
+        problems = find_problems(chosen, folder, corpora, stages, launch)
         if command.dry_run:
-            problems += dry_run(configs, folder, corpora, stages, launch)
+            problems += dry_run(chosen, folder, corpora, stages, launch)
         # After the plans are printed, so that a dry run shows everything it found.
         raise_problems(problems, command.configs)
         if command.dry_run:
             raise SystemExit(0)
 
         # Processes exist from here on, and are not started for configs with errors.
-        snapshots = [config.sections() for config in configs]
+        snapshots = [config.sections() for config in chosen]
         # The first config stands for all: differing numbers were refused (`find_problems`).
         processes = snapshots[0].computing.processes
         if processes > 1 and launch.size == 1 and not launch.is_in_torch_world:
@@ -274,4 +280,4 @@ def open_recipe(
         import_torch()
         if launch.size > 1:
             skip_shutdown(statuses)
-        yield Recipe(folder, corpora, configs, next_config, ending)
+        yield Recipe(folder, corpora, chosen, next_config, ending)

@@ -1,7 +1,8 @@
 """Recipes that come with ASDF: their location, and copies to start from.
 
 They are data of the installed package, or `recipes` of a checkout; nothing is written there.
-Invariant: a copy is complete or absent.
+Invariant: a copy is complete or absent. The folders of further configs that run.py names lie inside
+of it, since those next to it are none of ASDF's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import asdf_antispoofing
 from asdf.errors import AsdfError, UsageError
+from asdf.recipe.command_line import config_folders
 from asdf.text import did_you_mean
 
 MAIN_RECIPE = "wav2vec_aasist"
@@ -55,7 +57,7 @@ def copy_recipe(name: str, folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists: name a new folder.")
     try:
-        _copy_whole(recipes_folder() / name, folder)
+        _copy_recipe(recipes_folder() / name, folder)
     except OSError as error:
         raise AsdfError(
             f"cannot copy a recipe to {folder}: {error.strerror or error}. Nothing was left there: "
@@ -63,19 +65,29 @@ def copy_recipe(name: str, folder: Path) -> None:
         ) from error
 
 
-def _copy_whole(source: Path, folder: Path) -> None:
+def _copy_recipe(source: Path, folder: Path) -> None:
     """Copy to a temporary folder next to `folder` and rename it."""
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as workshop:
         copy = Path(workshop) / "copy"
-        for path in sorted(source.rglob("*")):
-            # Skip what runs and Python leave in a recipe's folder.
-            if not path.is_file() or not _LEFT_BEHIND.isdisjoint(path.relative_to(source).parts):
-                continue
-            target = copy / path.relative_to(source)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            # Copy only the content, because files of an installation may be read-only.
-            shutil.copyfile(path, target)
+        _copy_files(source, copy)
+        run_file = copy / "run.py"
+        for name in config_folders(run_file):
+            inside = Path(name).name
+            _copy_files(source / name, copy / inside)
+            text = run_file.read_text(encoding="utf-8").replace(f'"{name}"', f'"{inside}"')
+            run_file.write_text(text, encoding="utf-8")
         # A rename replaces an empty folder, too.
         copy.replace(folder)
+
+
+def _copy_files(source: Path, copy: Path) -> None:
+    """Copy all but what runs and Python leave in a recipe's folder."""
+    for path in sorted(source.rglob("*")):
+        if not path.is_file() or not _LEFT_BEHIND.isdisjoint(path.relative_to(source).parts):
+            continue
+        target = copy / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Copy only the content, because files of an installation may be read-only.
+        shutil.copyfile(path, target)

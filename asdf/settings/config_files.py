@@ -10,9 +10,10 @@ read as literals here; whether they fit their settings is checked later.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from asdf.removed import name_today
@@ -183,9 +184,15 @@ def parse_assignments(text: str, file: str) -> tuple[list[Assignment], list[Mist
     return list(assignments.values()), collector.mistakes
 
 
-def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]:
-    """Return the blocks in the text of a run_configs by name, in order, and its mistakes."""
-    reader = _BlockReader(file)
+def parse_blocks(
+    text: str, file: str, earlier: Mapping[str, Block] = MappingProxyType({})
+) -> tuple[dict[str, Block], list[Mistake]]:
+    """Return the blocks in the text of a run_configs by name, in order, and its mistakes.
+
+    Args:
+        earlier: Blocks of other files, which come first in what is returned.
+    """
+    reader = _BlockReader(file, earlier)
     for line in read_lines(text, file, reader.collector):
         reader.take(line)
     return reader.blocks, reader.collector.mistakes
@@ -194,10 +201,10 @@ def parse_blocks(text: str, file: str) -> tuple[dict[str, Block], list[Mistake]]
 class _BlockReader:
     """Assigns the lines of a run_configs text to blocks, in order."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, earlier: Mapping[str, Block]) -> None:
         self.file = file
         self.collector = Collector()
-        self.blocks: dict[str, Block] = {}
+        self.blocks = dict(earlier)
         self._open: Block | None = None
         self._ended: Block | None = None
         # Comments since the last blank line, outside blocks, belong to the next block.
@@ -244,10 +251,10 @@ class _BlockReader:
         # Read the lines of a duplicate block as well, to find their mistakes.
         first = self.blocks.setdefault(name, block)
         if first is not block:
+            is_here = first.location.file == self.file
+            place = f"on line {first.location.line}" if is_here else f"in {first.location}"
             self.collector.add(
-                location,
-                f"config '{shortened(name)}' is defined twice; the first is on line "
-                f"{first.location.line}",
+                location, f"config '{shortened(name)}' is defined twice; the first is {place}"
             )
         self._open = block
         self._comments_above = []

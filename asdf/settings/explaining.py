@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
 from asdf.errors import UsageError
 from asdf.settings.catalogue import Known, describe_names, our_catalogue, section_types
-from asdf.settings.config_files import Block, parse_blocks, read_text
+from asdf.settings.config_files import Block
 from asdf.settings.config_layers import Config, Step
 from asdf.settings.literals import ASSIGNMENT_LINE
-from asdf.settings.loading import inheritance_mistakes
+from asdf.settings.loading import (
+    FilePaths,
+    config_paths,
+    describe_files,
+    inheritance_mistakes,
+    read_blocks,
+)
 from asdf.settings.mistakes import COMMAND_LINE, Complaint, SettingsError, raise_all, shortened
 from asdf.settings.sections import OF_EXTRAS
 from asdf.settings.value_checks import describe
-from asdf.text import AnyPath, did_you_mean
+from asdf.text import count_of, did_you_mean
 
 # Settings wider than this are not aligned, which would move all others too far right.
 _MAX_WIDTH = 60
@@ -137,32 +144,53 @@ _STEP = "  "
 _HEAD = ("| setting | default | meaning |", "|---|---|---|")
 
 
-def list_configs(run_configs: AnyPath, names: Collection[str] = ()) -> str:
+def list_configs(run_configs: FilePaths, names: Collection[str] = ()) -> str:
     """Return the configs of a file as a tree, each below its nearest parent, with what it is for.
+
+    Of further files, only the folder of the recipe or collection that they are in is listed; given
+    in `names`, such a folder has its own tree.
 
     A config has a line of at most 80 columns, with the first sentence of its description: of the
     comments before its settings. One of `names` has all of its description; an indented comment,
     such as a command, stays on a line of its own.
 
     Raises:
-        SettingsError: the file is missing or has mistakes.
-        UsageError: there is no config of a name.
+        SettingsError: a file is missing or has mistakes.
+        UsageError: there is no config or folder of a name.
     """
-    blocks, in_text = parse_blocks(read_text(run_configs, "run configs"), str(run_configs))
+    files = config_paths(run_configs)
+    blocks, in_text = read_blocks(files)
     raise_all([*in_text, *inheritance_mistakes(blocks)])
+    # `FOLDER/configs/NAME.py`: the folder is that of a recipe, or of a collection of configs.
+    folders = {str(file): Path(file).absolute().parent.parent.name for file in files}
+    collections: dict[str, dict[str, Block]] = {}
+    for name, block in blocks.items():
+        collections.setdefault(folders[block.location.file], {})[name] = block
     lines: list[str] = []
     for name in names:
-        if name not in blocks:
-            raise UsageError(f"no config '{name}' in {run_configs}.{did_you_mean(name, blocks)}")
-        lines += _wrap(blocks[name].header, "")
-        for paragraph in _paragraphs(blocks[name].comments):
-            lines += _wrap(paragraph, 2 * _STEP)
-    if names:
-        return "\n".join(lines)
+        if name in blocks:
+            lines += _wrap(blocks[name].header, "")
+            for paragraph in _paragraphs(blocks[name].comments):
+                lines += _wrap(paragraph, 2 * _STEP)
+        elif name in collections:
+            lines += _tree(collections[name])
+        else:
+            nearest = did_you_mean(name, [*blocks, *collections])
+            raise UsageError(f"no config '{name}' in {describe_files(files)}.{nearest}")
+    if not names:
+        lines += _tree(collections.pop(folders[str(files[0])], {}))
+        for folder, listed in collections.items():
+            lines.append(f"{count_of(len(listed), 'config')} in {folder}: --list {folder}")
+    return "\n".join(lines)
+
+
+def _tree(blocks: Mapping[str, Block]) -> list[str]:
+    """Return a line per config, below the nearest parent that is one of `blocks`."""
+    lines = []
     children: dict[str, list[Block]] = {}
     for block in blocks.values():
         # A tree has one parent per entry: the nearest one, which determines most settings.
-        parent = block.parents[0] if block.parents else ""
+        parent = block.parents[0] if block.parents and block.parents[0] in blocks else ""
         children.setdefault(parent, []).append(block)
     # Use a stack, since a chain of configs may exceed Python's recursion limit.
     stack = [(0, block) for block in reversed(children.get("", []))]
@@ -174,7 +202,7 @@ def list_configs(run_configs: AnyPath, names: Collection[str] = ()) -> str:
         lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 3].rstrip()}...")
         for child in reversed(children.get(block.name, [])):
             stack.append((depth + 1, child))
-    return "\n".join(lines)
+    return lines
 
 
 def _paragraphs(comments: Iterable[str]) -> list[str]:

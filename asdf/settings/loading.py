@@ -12,6 +12,7 @@ build a config is therefore linear in the number of its ancestors.
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ from asdf.settings.mistakes import (
     raise_all,
     shortened,
 )
-from asdf.text import AnyPath
+from asdf.text import AnyPath, count_of
 
 # A circle is reported with at most this many of its names.
 _SHOWN = 10
@@ -104,6 +105,8 @@ def inheritance_mistakes(blocks: Mapping[str, Block]) -> list[Mistake]:
 _PATTERN = re.compile(r"[*?\[]")
 
 FilePath = AnyPath
+FilePaths = FilePath | Sequence[FilePath]
+"""A file of configs, or several, whose configs are in one namespace."""
 Configs = tuple[Config, ...]
 """Configs that a command names, in its order, read once and free of mistakes."""
 
@@ -140,9 +143,28 @@ def modules_folder(init_config: FilePath) -> Path:
     return copies if copies.is_dir() else folder
 
 
+def config_paths(paths: FilePaths) -> list[FilePath]:
+    """Return the paths of one or more files of configs."""
+    return [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+
+
+def read_blocks(paths: Iterable[FilePath]) -> tuple[dict[str, Block], list[Mistake]]:
+    """Return the blocks of all files by name, in order, and the mistakes in the texts.
+
+    Raises:
+        SettingsError: a file is missing or cannot be read.
+    """
+    blocks: dict[str, Block] = {}
+    mistakes: list[Mistake] = []
+    for path in paths:
+        blocks, in_text = parse_blocks(read_text(path, "run configs"), str(path), blocks)
+        mistakes += in_text
+    return blocks, mistakes
+
+
 def read_points(
     initial: Config,
-    path: FilePath,
+    paths: FilePaths,
     names: Iterable[str],
     points: Sequence[Sequence[str]],
     folder: Path | None = None,
@@ -152,7 +174,7 @@ def read_points(
 
     Args:
         names: Names of configs, or patterns of names ('base*'), which stand for all matching
-            configs in the order of the file that were not named before.
+            configs in the order of the files that were not named before.
         points: Overrides of each point.
         folder: Folder of the user's own modules, as in `read_init_config`.
         mistakes: Other mistakes of the command, to include in the same message.
@@ -161,7 +183,7 @@ def read_points(
         Configs of each name in turn, one per point.
 
     Raises:
-        SettingsError: there are mistakes in the text of the file, in these configs and their
+        SettingsError: there are mistakes in the text of the files, in these configs and their
             parents, or in the overrides; all are named. The values of other blocks are not checked.
     """
     # Python would iterate over the characters of a single name, an easy mistake in recipes.
@@ -169,16 +191,17 @@ def read_points(
         names = [names]
     collector = Collector()
     collector.mistakes += mistakes
-    layers = _Layers(initial, folder or modules_folder(path), collector)
+    files = config_paths(paths)
+    layers = _Layers(initial, folder or modules_folder(files[0]), collector)
     try:
-        blocks, in_text = parse_blocks(read_text(path, "run configs"), str(path))
-    # Report mistakes on the command line even if the file cannot be read.
+        blocks, in_text = read_blocks(files)
+    # Report mistakes on the command line even if a file cannot be read.
     except SettingsError as error:
         layers.check_overrides(points)
         raise SettingsError([*error.mistakes, *collector.mistakes]) from None
     in_parents = inheritance_mistakes(blocks)
     configs = []
-    for name in _matching_names(names, blocks, path, collector):
+    for name in _matching_names(names, blocks, describe_files(files), collector):
         configs.append(tuple(layers.resolve(blocks[name], blocks, point) for point in points))
     if not configs:
         layers.check_overrides(points)
@@ -190,8 +213,14 @@ def read_points(
     return tuple(configs)
 
 
+def describe_files(files: Sequence[FilePath]) -> str:
+    """Return the first of the files and how many others there are, in words."""
+    others = f" and {count_of(len(files) - 1, 'further file')}" if len(files) > 1 else ""
+    return f"{files[0]}{others}"
+
+
 def _matching_names(
-    names: Iterable[str], blocks: Mapping[str, Block], path: FilePath, collector: Collector
+    names: Iterable[str], blocks: Mapping[str, Block], where: str, collector: Collector
 ) -> Iterator[str]:
     """Yield the names of existing configs; report names and patterns without a match."""
     yielded: set[str] = set()
@@ -201,12 +230,12 @@ def _matching_names(
             yield name
             yielded.add(name)
         elif not _PATTERN.search(name):
-            problem = f"there is no config '{shortened(name)}' in {path}"
+            problem = f"there is no config '{shortened(name)}' in {where}"
             collector.add(COMMAND_LINE, problem, partial(nearest, name, blocks))
         else:
             matches = fnmatch.filter(blocks, name)
             if not matches:
-                collector.add(COMMAND_LINE, f"no config in {path} matches '{shortened(name)}'")
+                collector.add(COMMAND_LINE, f"no config in {where} matches '{shortened(name)}'")
         for match in matches:
             if match not in yielded:
                 yield match

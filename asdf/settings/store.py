@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from asdf.settings import explaining
 from asdf.settings.catalogue import our_catalogue, section_types
 from asdf.settings.config_layers import Config, Step, defaults, final_mistakes, resolve
-from asdf.settings.loading import Configs, FilePath, read_init_config, read_points
+from asdf.settings.loading import Configs, FilePath, FilePaths, read_init_config, read_points
 from asdf.settings.mistakes import RECIPE_CODE, Collector, Complaint, Mistake, raise_all
 from asdf.settings.sections import Sections, assign, no_section
 from asdf.settings.value_checks import check_value
@@ -84,9 +84,12 @@ class Settings(_Base):
         return settings
 
     def read_configs(
-        self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
+        self, run_configs: FilePaths, names: Iterable[str], overrides: Iterable[str] = ()
     ) -> Configs:
-        """Read and check the named configs of a file, above init_config and below the overrides.
+        """Read and check the named configs, above init_config and below the overrides.
+
+        Args:
+            run_configs: File of the configs, or several, which may inherit from each other's.
 
         Raises:
             SettingsError: there are mistakes in these configs, their parents or the overrides; each
@@ -97,7 +100,7 @@ class Settings(_Base):
 
     def read_points(
         self,
-        run_configs: FilePath,
+        run_configs: FilePaths,
         names: Iterable[str],
         points: Sequence[Sequence[str]],
         mistakes: Iterable[Mistake] = (),
@@ -135,7 +138,7 @@ class Settings(_Base):
                 self._start(self._initial)
 
     def load_settings(
-        self, run_configs: FilePath, names: Iterable[str], overrides: Iterable[str] = ()
+        self, run_configs: FilePaths, names: Iterable[str], overrides: Iterable[str] = ()
     ) -> Generator[str, None, None]:
         """Read, check and apply configs: `read_configs`, immediately, then `apply_each`.
 

@@ -72,7 +72,9 @@ def report(run: Run) -> None:
 
 
 def main() -> int:
-    with open_recipe(__file__, CORPORA, __doc__, next_config="train-ssl-aasist") as recipe:
+    with open_recipe(
+        __file__, CORPORA, __doc__, "train-ssl-aasist", configs=("../papers", "../demo")
+    ) as recipe:
         for run in recipe.runs():
             run.stage(0, measure)
             run.stage(1, train)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from asdf.__main__ import module_name
-from tests.conftest import RECIPE, ROOT
+from tests.conftest import CONFIG_FILES, ROOT
 from tests.documents.blocks import SHELL, Block, blocks_of, commands_of
 from tests.documents.workspace import Workspace, make_workspace
 
@@ -41,6 +41,15 @@ PAGES_OF_MINUTES = (
 ELSEWHERE = {
     "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_journal.py",
     "python run.py paper-antideepfake": "tests/recipes/test_paper_configs.py",
+    **dict.fromkeys(
+        (
+            "python recipes/wav2vec_aasist/run.py --list papers",
+            "python recipes/wav2vec_aasist/run.py --list paper-sls",
+            "python recipes/wav2vec_aasist/run.py --list demo",
+            "python recipes/wav2vec_aasist/run.py paper-sls --dry-run",
+        ),
+        "the recipe here has other configs; tests/recipes/test_config_folders.py",
+    ),
     "python -m venv": "CI runs the README's own lines",
     "pip install": "what it installs is installed",
     "pip wheel": "tests/packaging",
@@ -250,9 +259,10 @@ def missing_program(command: str) -> str | None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_runs_are_of_configs_that_exist(page: Path) -> None:
     """What runs above are the tests' own configs of the same names."""
-    blocks = (RECIPE / "configs" / "run_configs.py").read_text(encoding="utf-8")
+    blocks = "\n".join(path.read_text(encoding="utf-8") for path in CONFIG_FILES)
     shown = page.read_text(encoding="utf-8")
-    names = {*re.findall(r"^([a-z][\w-]*)(?: <.*)?$", blocks, re.MULTILINE), "CONFIG"}
+    names = {"CONFIG", "papers", "demo"}
+    names.update(re.findall(r"^([a-z][\w-]*)(?: <.*)?$", blocks, re.MULTILINE))
     names.update(re.findall(r"^([a-z][\w-]*) < [\w-]+$", shown, re.MULTILINE))
     for _, command in shell_commands(page):
         for run in re.findall(r"run\.py ((?:(?! & ).)+)", command):

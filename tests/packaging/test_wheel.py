@@ -60,7 +60,7 @@ def test_the_shipped_detector_is_in_the_wheel_with_its_licence(names):
 
 def test_the_recipes_are_in_the_wheel_and_nothing_that_runs_wrote(names):
     recipes = {name.removeprefix(RECIPES) for name in names if name.startswith(RECIPES)}
-    folders = (RECIPE, RECIPE.parent / "ideas")
+    folders = [RECIPE.parent / name for name in ("wav2vec_aasist", "papers", "demo", "ideas")]
     known = {name for f in folders for name in names_in(f) if "/output/" not in name}
     assert recipes == known
     assert not [name for name in names if name.split("/")[0] in ("recipes", "tests", "setup.py")]
@@ -99,11 +99,20 @@ def test_the_quickstart_brings_its_recipe_to_an_empty_folder(installed, tmp_path
         assert (ended.returncode, ended.stderr) == (0, "")
         # The second time it is there.
         assert ended.stdout.startswith(f"{expected}config quickstart: dry run")
-    assert names_in(folder / "asdf-quickstart") == {
-        name.replace("wav2vec_aasist", "asdf-quickstart", 1)
-        for name in names_in(RECIPE)
-        if "/output/" not in name
-    }
+    copied = {name for name in names_in(RECIPE) if "/output/" not in name}
+    copied = {name.replace("wav2vec_aasist", "asdf-quickstart", 1) for name in copied}
+    for name in ("papers", "demo"):
+        copied |= {f"asdf-quickstart/{file}" for file in names_in(RECIPE.parent / name)}
+    assert names_in(folder / "asdf-quickstart") == copied
+    # The configs of papers and of the documents are its own.
+    run_file = str(folder / "asdf-quickstart" / "run.py")
+    words = ("paper-sls", "mini-wav2vec", "--explain", "paths.system_folder")
+    explained = installed.run(installed.python, run_file, *words, folder=folder).stdout
+    for place in ("papers/configs/sls.py:", "demo/configs/mini.py:"):
+        assert str(folder / "asdf-quickstart" / place) in explained
+    words = ("paper-mhfa-asvspoof5", "--dry-run", "network.max_epochs=1")
+    refused = installed.run(installed.python, run_file, *words, folder=folder)
+    assert "published_schedules" not in refused.stderr and "there is no folder" in refused.stderr
     refused = installed.run(installed.program, "quickstart", "net", folder=folder)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith(

@@ -10,7 +10,7 @@ import pytest
 from asdf.runs.log import LOG
 from asdf.settings import Settings
 from asdf.settings.config_files import read_text
-from tests.conftest import RECIPE, ROOT
+from tests.conftest import CONFIG_FILES, RECIPE, ROOT
 
 WITHOUT_TORCH = """
 import runpy, sys
@@ -103,16 +103,16 @@ def test_questions_are_answered_without_torch(recipe, words, said):
 def test_the_recipes_own_configs_are_sound(capsys, monkeypatch):
     """All of them are resolved; `eval-ssl-aasist` and the like need no corpora for that."""
     Settings(RECIPE / "configs" / "init_config.py")
-    names = re.findall(
-        r"^([\w-]+)(?: <.*)?$", (RECIPE / "configs" / "run_configs.py").read_text(), re.MULTILINE
-    )
+    text = "\n".join(path.read_text() for path in CONFIG_FILES)
+    names = re.findall(r"^([\w-]+)(?: <.*)?$", text, re.MULTILINE)
+    assert len(names) == len(set(names)) == 44
     requested = (
         "quickstart sad-off train train-ssl-aasist eval-ssl-aasist train-aasist net larger_net "
         "mini-aasist"
     )
     assert {*requested.split(), "mini-wav2vec"} <= set(names)
     monkeypatch.chdir(ROOT)
-    Settings().read_configs(RECIPE / "configs" / "run_configs.py", names)
+    Settings().read_configs(CONFIG_FILES, names)
 
 
 def test_a_dry_run_shows_devices_batches_and_stages(recipe, corpus, capsys):

@@ -5,21 +5,24 @@ The numbers are copied from the code and the commands of the repositories that t
 
 import math
 import re
-import shutil
+from dataclasses import replace
 from operator import attrgetter
 
 import pytest
 import torch
 
 from asdf.metrics.detection import cllr
+from asdf.recipe.supplied import copy_recipe
 from asdf.settings import Settings
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import OPTIMIZERS, RawBoost, Sections
 from asdf.training.schedules import ScheduleProgress, find_schedule, update_plateau
 from asdf.training.training_progress import Progress
-from tests.conftest import RECIPE
+from tests.conftest import CONFIG_FILES, RECIPE, ROOT
 
-CONFIGS = RECIPE / "configs" / "run_configs.py"
+PAPERS = ROOT / "recipes" / "papers"
+FILES = sorted((PAPERS / "configs").glob("*.py"))
+TEXT = "\n".join(path.read_text() for path in FILES)
 WHERE = (
     r"(ICASSP|Odyssey|Interspeech|ACM MM|IEEE TIFS|IEEE SPL|SLT)\s20\d\d"
     r"|Post-training for Deepfake\s+Speech\s+Detection\", 2025|arXiv 2509\.20682"
@@ -167,7 +170,7 @@ RAWBOOST = RawBoost(
 
 def comment_of(config: str) -> str:
     """The comment above a config, without its marks."""
-    above = re.search(rf"((?:^#.*\n)+)^{config} <", CONFIGS.read_text(), re.MULTILINE)
+    above = re.search(rf"((?:^#.*\n)+)^{config} <", TEXT, re.MULTILINE)
     return re.sub(r"^# ?", "", above.group(1), flags=re.MULTILINE)
 
 
@@ -178,14 +181,14 @@ def load():
     Settings(RECIPE / "configs" / "init_config.py")
 
     def one(config: str) -> Sections:
-        return next(Settings().snapshot() for _ in Settings().load_settings(CONFIGS, [config]))
+        return next(Settings().snapshot() for _ in Settings().load_settings(CONFIG_FILES, [config]))
 
     yield one
     Settings._instance = None
 
 
 def test_each_config_of_a_paper_is_here():
-    names = re.findall(r"^(paper[\w-]*) <", CONFIGS.read_text(), re.MULTILINE)
+    names = re.findall(r"^(paper[\w-]*) <", TEXT, re.MULTILINE)
     assert sorted(names) == sorted([*INHERITED, *PUBLISHED])
 
 
@@ -247,7 +250,7 @@ def test_a_comment_has_the_source_the_command_and_the_differences(config):
 
 
 def test_the_readme_has_each_config():
-    readme = (RECIPE / "README.md").read_text()
+    readme = (PAPERS / "README.md").read_text()
     assert [name for name in PUBLISHED if f"`{name}`" not in readme] == []
 
 
@@ -299,8 +302,8 @@ def test_cllr_of_ratios_is_nearly_the_published_development_loss():
 
 @pytest.mark.slow
 def test_a_dry_run_misses_the_corpora_alone(recipe, capsys, tmp_path):
-    shutil.copy(CONFIGS, recipe.folder / "configs")
-    shutil.copy(RECIPE / "published_schedules.py", recipe.folder)
+    copy_recipe("wav2vec_aasist", recipe.folder / "copy")
+    recipe = replace(recipe, folder=recipe.folder / "copy")
     (tmp_path / "none").mkdir()
     outcome = recipe.call(
         capsys,

@@ -18,6 +18,7 @@ from asdf.evaluation import read_scores
 from asdf.networks import build_network
 from asdf.settings import Settings
 from asdf.settings.sections import Audio
+from tests.conftest import CONFIG_FILES, RECIPE
 from tests.distributed.test_exactness import assert_equal_runs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,8 +163,8 @@ def test_lengths_of_one_rate_are_not_taken_for_another_s(shown, capsys):
     ("config", "rate", "bands"), [("all-types", 48_000, 24_000), ("telephone", 8000, 4000)]
 )
 def test_the_configs_of_other_rates_build_networks_of_their_band(config, rate, bands):
-    folder = ROOT / "recipes" / "wav2vec_aasist" / "configs"
-    configs = Settings(folder / "init_config.py").read_configs(folder / "run_configs.py", [config])
+    initial = Settings(RECIPE / "configs" / "init_config.py")
+    configs = initial.read_configs(CONFIG_FILES, [config])
     (settings,) = (each.sections() for each in configs)
     sizes = build_network(settings).front_end.sizes
     assert (settings.audio.sample_rate, sizes.rate, sizes.high_hz) == (rate, rate, bands)

@@ -3,8 +3,9 @@
 import pytest
 
 from asdf.errors import AsdfError, UsageError
+from asdf.recipe.command_line import config_files, config_folders
 from asdf.recipe.supplied import copy_recipe, recipe_names, recipes_folder
-from tests.conftest import ROOT
+from tests.conftest import CONFIG_FILES, ROOT
 
 
 def test_a_checkouts_recipes_are_used_as_they_are():
@@ -16,14 +17,17 @@ def test_a_copy_is_whole_and_nothing_is_replaced(tmp_path):
     folder = tmp_path / "new" / "recipe"
     copy_recipe("wav2vec_aasist", folder)
     source = ROOT / "recipes" / "wav2vec_aasist"
-    for name in (
-        "run.py",
-        "README.md",
-        ".gitignore",
-        "configs/init_config.py",
-        "configs/run_configs.py",
-    ):
+    for name in ("README.md", ".gitignore", "configs/init_config.py", "configs/run_configs.py"):
         assert (folder / name).read_bytes() == (source / name).read_bytes()
+    # The configs next to the recipe are inside of its copy, where run.py names them.
+    for name in ("papers/README.md", "papers/configs/sls.py", "demo/configs/mini.py"):
+        assert (folder / name).read_bytes() == (source.parent / name).read_bytes()
+    run = (source / "run.py").read_text()
+    assert '("../papers", "../demo")' in run
+    assert (folder / "run.py").read_text() == run.replace('"../', '"')
+    assert config_folders(folder / "run.py") == ("papers", "demo")
+    copies = [path.relative_to(folder) for path in config_files(folder, ("papers", "demo"))]
+    assert [path.name for path in copies] == [path.name for path in CONFIG_FILES]
     assert not list(folder.rglob("__pycache__"))
     assert [path.name for path in folder.parent.iterdir()] == ["recipe"]
     (folder / "run.py").write_text("mine")
