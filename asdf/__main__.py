@@ -71,7 +71,7 @@ _MODULES = {
     "detectors": "hub.commands.detectors",
     "doctor": "doctor.command",
     "export": "interchange.commands.export_network",
-    "fuse": "tasks.fusion.commands.fuse",
+    "fuse": "tasks.fusion.command",
     "launch": "launcher.commands.launch",
     "new-recipe": "commands.new_recipe",
     "quickstart": "demo.command",

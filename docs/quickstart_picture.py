@@ -18,8 +18,8 @@ import numpy as np
 
 from asdf.evaluation import Scores, read_scores
 from asdf.metrics.detection import DetCurve
-from asdf.report.courses import training_course
 from asdf.report.curves import ThinnedCurve, probit, thinned_det
+from asdf.report.drawing import training_course
 from asdf.runs.evaluations import best_first, metrics_evaluations
 from asdf.trials.run_folder import open_run_folder
 

@@ -35,7 +35,7 @@ from asdf.report import (
 from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.scoring.network_check import replaced_network
-from asdf.tables.plain_text import as_json
+from asdf.tables.renderers import as_json
 from asdf.tables.table import Column, each
 from asdf.tasks.studies.over_seeds import Spread
 from asdf.text import aligned, p_value_text

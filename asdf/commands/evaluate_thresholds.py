@@ -29,7 +29,7 @@ from asdf.metrics.results import joined_columns
 from asdf.metrics.summary import known_columns
 from asdf.runs.streams import input_name, show_error
 from asdf.scoring.network_check import network_of, warn_of_other_network
-from asdf.tables.plain_text import as_json, as_lines
+from asdf.tables.renderers import as_json, as_lines
 from asdf.tables.table import Columns, Table, Value, counts, each, rate
 from asdf.text import as_facts, read_number
 from asdf.trials.formats import BETWEEN

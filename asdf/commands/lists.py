@@ -42,7 +42,7 @@ from asdf.corpora import (
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import read_chosen
 from asdf.runs.streams import show_error
-from asdf.tables.plain_text import as_lines
+from asdf.tables.renderers import as_lines
 from asdf.tables.table import Table, counts
 from asdf.text import quoted_and_more
 from asdf.trials.label_words import LABEL_NAMES, Columns, plain_word

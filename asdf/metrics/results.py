@@ -30,7 +30,7 @@ from asdf.metrics.detection import ASVSPOOF5, DetCurve, DetectionCost, act_dcf, 
 from asdf.metrics.score_checks import Finding
 from asdf.runs.files import write_text
 from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
-from asdf.tables.plain_text import as_json, as_lines
+from asdf.tables.renderers import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, counts, each, rate, texts
 from asdf.text import AnyPath
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, role_notes

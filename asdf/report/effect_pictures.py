@@ -16,9 +16,9 @@ from itertools import chain
 import numpy as np
 
 from asdf.metrics.score_checks import rank_correlation
-from asdf.report.conditions import HeatMaps, step_words
 from asdf.report.drawing import Figure
 from asdf.report.gathering import Gathered
+from asdf.report.result_tables import HeatMaps, step_words
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
 from asdf.tables.page_cells import PageTable, as_page

@@ -21,8 +21,7 @@ from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary, Tandem
 from asdf.report.paper_tables import to_latex
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
-from asdf.tables.booktabs import as_latex
-from asdf.tables.plain_text import as_csv, as_json, bounds_records
+from asdf.tables.renderers import as_csv, as_json, as_latex, bounds_records
 from asdf.tables.table import Columns, Table, Value, counts, each, labels_of
 from asdf.tasks.studies.configurations import Configuration, group_runs, recorded_seed
 from asdf.tasks.studies.over_seeds import spread_of

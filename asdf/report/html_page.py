@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from asdf.metrics.detection import ASVSPOOF5
 from asdf.report import result_tables, run_records
-from asdf.report.conditions import heat_maps
-from asdf.report.courses import as_json, page_data
-from asdf.report.drawing import Figure, det_figure, histogram_figure
+from asdf.report.drawing import Figure, as_json, det_figure, histogram_figure, page_data
 from asdf.report.effect_pictures import effect_section
 from asdf.report.gathering import Gathered, fold_findings
 from asdf.report.llr_pictures import llr_section
+from asdf.report.result_tables import heat_maps
 from asdf.report.task_results import localisation_tables, source_sections
 from asdf.tables.page_cells import PageTable
 from asdf.tables.panels import Panel

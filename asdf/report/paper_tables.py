@@ -14,12 +14,17 @@ from asdf.metrics.detection import ASVSPOOF5
 from asdf.metrics.intervals import Interval
 from asdf.metrics.metric_columns import METRICS, metric_columns
 from asdf.metrics.summary import Summary
-from asdf.report.conditions import columns_of, eer_columns, macro_f1_columns, value_heading
 from asdf.report.gathering import Gathered
-from asdf.report.result_tables import set_column, system_columns
+from asdf.report.result_tables import (
+    columns_of,
+    eer_columns,
+    macro_f1_columns,
+    set_column,
+    system_columns,
+    value_heading,
+)
 from asdf.report.task_results import Result, TaskResult, sets_of
-from asdf.tables.booktabs import PACKAGES, as_latex, bracketed
-from asdf.tables.plain_text import BEST, as_lines, as_sheet, as_text
+from asdf.tables.renderers import BEST, PACKAGES, as_latex, as_lines, as_sheet, as_text, bracketed
 from asdf.tables.table import (
     RATE,
     Column,
@@ -36,7 +41,7 @@ from asdf.tasks.localisation.located_measures import located_columns
 from asdf.tasks.studies.generalisation import generalisation_to_latex
 from asdf.tasks.studies.left_out import left_out_latex
 from asdf.tasks.studies.seed_results import SEEDS_LEAD, seed_sentences, seed_values
-from asdf.tasks.tracing.source_tables import source_columns
+from asdf.tasks.tracing.source_measures import source_columns
 
 LEADS = "significantly better than the next one (paired bootstrap, p < 0.05)"
 _LABEL = 24

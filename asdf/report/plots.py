@@ -24,11 +24,10 @@ from matplotlib.lines import Line2D
 from asdf.arrays import Floats
 from asdf.errors import UsageError
 from asdf.metrics.detection import DetCurve
-from asdf.report.conditions import ConditionTable, columns_of, condition_table
-from asdf.report.courses import TrainingCourse, training_courses
 from asdf.report.curves import Histogram, ThinnedCurve, thinned_det
 from asdf.report.drawing import (
     NamedCurve,
+    TrainingCourse,
     course_lines,
     course_panel,
     det_panel,
@@ -36,16 +35,16 @@ from asdf.report.drawing import (
     loss_lines,
     set_lines,
     sets_of_courses,
+    training_courses,
 )
 from asdf.report.effect_pictures import Effects, effect_panel, find_effects
 from asdf.report.gathering import Gathered
 from asdf.report.llr_pictures import ece_panel, reliability_panel, tippett_panel
+from asdf.report.result_tables import ConditionTable, columns_of, condition_table
 from asdf.runs.files import atomic_write
-from asdf.tables.matrices import Matrix
-from asdf.tables.panels import Axis, Line, Panel
+from asdf.tables.panels import Axis, Line, Matrix, Panel
 from asdf.tables.table import labels_of
-from asdf.tasks.tracing.source_measures import SourceResult
-from asdf.tasks.tracing.source_tables import confusion_matrix
+from asdf.tasks.tracing.source_measures import SourceResult, confusion_matrix
 from asdf.text import AnyPath
 from asdf.trials.how_scored import in_precision, role_words
 

@@ -13,8 +13,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from asdf.report.courses import Record, is_finite_number
-from asdf.report.drawing import training_figure
+from asdf.report.drawing import Record, is_finite_number, training_figure
 from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
 from asdf.tables.page_cells import as_page

@@ -23,9 +23,8 @@ from asdf.tasks.localisation.located_measures import (
     located_result,
 )
 from asdf.tasks.studies.configurations import ReportFinding
-from asdf.tasks.tracing.source_measures import SourceResult
-from asdf.tasks.tracing.source_scores import sources_file
-from asdf.tasks.tracing.source_tables import (
+from asdf.tasks.tracing.source_measures import (
+    SourceResult,
     class_table,
     confusion_svg,
     has_matrix_table,
@@ -33,6 +32,7 @@ from asdf.tasks.tracing.source_tables import (
     source_columns,
     source_result,
 )
+from asdf.tasks.tracing.source_scores import sources_file
 from asdf.trials.run_folder import RunFolder, read_records
 from asdf.trials.score_file import missing_class
 

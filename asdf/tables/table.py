@@ -217,7 +217,7 @@ def each(rows: Iterable[object], attribute: str) -> list[Any]:
     return list(map(attrgetter(attribute), rows))
 
 
-def texts(key: str, cells: Sequence[str], **options: Any) -> tuple[Column, list[Value]]:
+def texts(key: str, cells: Sequence[str | None], **options: Any) -> tuple[Column, list[Value]]:
     """Return a column of texts with its key as heading; `options` are attributes of a column."""
     return Column(key, key, lower_is_better=None, **options).with_texts(cells)
 

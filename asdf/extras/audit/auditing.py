@@ -2,6 +2,15 @@
 
 Invariant: an audit depends only on its lists and measurements: the same recordings give the same
 audit, to the byte of its outputs.
+
+Lists may be rebalanced, so that the shortcut features are distributed alike in both classes. Each
+recording of the smaller class is matched with the nearest ones of the other class in its list;
+unmatched recordings are dropped. A match has the same words, and its ranks of all shortcuts differ
+by at most a given proportion of all recordings. The remaining recordings are audited again. A
+recording stays in its list, and occurs in it once; the same seed gives the same lists.
+
+Source of the method: matching without replacement within a caliper, Rubin, Biometrics 29, 1973;
+Austin, Statistics in Medicine 33, 2014.
 """
 
 from __future__ import annotations
@@ -16,13 +25,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from asdf.arrays import Flags, Floats
+from asdf.arrays import Flags, Floats, Indices
 from asdf.errors import AsdfError
 from asdf.extras.audit import detectors, measuring
-from asdf.extras.audit.detectors import Separation, Values
+from asdf.extras.audit.detectors import Separation, Values, are_words
 from asdf.extras.audit.measuring import Feature, Measured
 from asdf.metrics.bootstrap import Interval
 from asdf.metrics.intervals import holm
+from asdf.runs.seeds import generator
 from asdf.tables.table import each
 from asdf.trials.trial_list import TrialList
 
@@ -162,13 +172,12 @@ def audit_recordings(
     # Intervals and folds are over speakers if all are known.
     known = [row.columns.get("speaker", "") for row in usable]
     speakers = known if all(known) and len(set(known)) > 1 else None
-    results = _test_features(feature_columns(usable), labels, speakers, options)
+    results = test_features(feature_columns(usable), labels, speakers, options)
     options.progress("copies")
     groups = [
-        *_bad_files(rows),
-        *_copies(usable),
-        *_shared_by_splits(lists),
-        *_attacks_of_one_language(usable),
+        *find_bad_files_and_copies(rows, usable),
+        *find_shared_by_splits(lists),
+        *find_attacks_of_one_language(usable),
         *contradicted_labels(results, labels, usable),
     ]
     heard = [result for result in results if result.feature.is_heard]
@@ -217,7 +226,7 @@ def feature_columns(rows: Sequence[Row]) -> dict[str, Values]:
     return columns
 
 
-def _test_features(
+def test_features(
     columns: Mapping[str, Values], labels: Flags, speakers: list[str] | None, options: Options
 ) -> list[Result]:
     """Return the result of each feature, with p-values corrected within heard and unheard ones."""
@@ -262,60 +271,51 @@ def _test_features(
     return results
 
 
-def _groups(members: Mapping[str, Sequence[str]]) -> list[Group]:
-    """Return the findings that have members, by their titles."""
-    return [Group(title, _ADVICE[title], found) for title, found in members.items() if found]
-
-
-def _bad_files(rows: Sequence[Row]) -> list[Group]:
-    """Find recordings that cannot be read, are silent or very short."""
-    members: dict[str, list[str]] = {_DAMAGED: [], _POOR: []}
-    for row in rows:
-        if row.measured.problem:
-            title = _POOR if row.measured.is_read else _DAMAGED
-            members[title].append(f"{row.id}: {row.measured.problem}")
-    return _groups(members)
-
-
-_DAMAGED = "recordings that cannot be read"
-_POOR = "recordings that are silent or very short"
-_BOTH_LABELS = "pairs of one recording under both labels"
-_TWO_SPLITS = "pairs of one recording in two splits"
-_TWO_NAMES = "pairs of one recording under two names"
 _ADVICE = {
-    _DAMAGED: "Make them again, or remove them from the list.",
-    _POOR: "Remove them from the list: nobody can judge them.",
-    _BOTH_LABELS: "One of the labels is wrong, or the spoof is a copy of the genuine recording: "
-    "then keep the two in one split.",
-    _TWO_SPLITS: "Remove them from one of the splits: a test on training recordings is not a test.",
-    _TWO_NAMES: "Remove the copies from the list: they count several times.",
+    "recordings that cannot be read": "Make them again, or remove them from the list.",
+    "recordings that are silent or very short": "Remove them from the list: nobody can judge them.",
+    "pairs of one recording under both labels": (
+        "One of the labels is wrong, or the spoof is a copy of the genuine recording: then keep "
+        "the two in one split."
+    ),
+    "pairs of one recording in two splits": (
+        "Remove them from one of the splits: a test on training recordings is not a test."
+    ),
+    "pairs of one recording under two names": (
+        "Remove the copies from the list: they count several times."
+    ),
 }
 
 
-def _copies(rows: Sequence[Row]) -> list[Group]:
-    """Find recordings that occur in the lists more than once."""
+def find_bad_files_and_copies(rows: Sequence[Row], usable: Sequence[Row]) -> list[Group]:
+    """Find recordings that cannot be read, are silent or very short, or occur more than once."""
+    members: dict[str, list[str]] = {title: [] for title in _ADVICE}
+    damaged, poor, both_labels, two_splits, two_names = members
+    for row in rows:
+        if row.measured.problem:
+            title = poor if row.measured.is_read else damaged
+            members[title].append(f"{row.id}: {row.measured.problem}")
     by_digest: defaultdict[str, list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
+    for index, row in enumerate(usable):
         by_digest[row.measured.digest].append(index)
     exact: set[tuple[int, int]] = set()
     for indices in by_digest.values():
         # Neighbours alone: of n equal recordings, n - 1 pairs say as much as all.
         exact.update(pairwise(indices))
-    alike = set(measuring.same_recordings(each(rows, "measured.fingerprint")))
-    members: dict[str, list[str]] = {_BOTH_LABELS: [], _TWO_SPLITS: [], _TWO_NAMES: []}
-    for pair in sorted(exact | alike):
-        first, second = rows[pair[0]], rows[pair[1]]
-        title = _TWO_NAMES
+    alike = measuring.same_recordings(each(usable, "measured.fingerprint"))
+    for pair in sorted(exact.union(alike)):
+        first, second = usable[pair[0]], usable[pair[1]]
+        title = two_names
         if first.label != second.label:
-            title = _BOTH_LABELS
+            title = both_labels
         elif first.split != second.split:
-            title = _TWO_SPLITS
+            title = two_splits
         kind = "the same samples" if pair in exact else "the same sound"
         members[title].append(f"{first.split}: {first.id} and {second.split}: {second.id}: {kind}")
-    return _groups(members)
+    return [Group(title, _ADVICE[title], found) for title, found in members.items() if found]
 
 
-def _shared_by_splits(lists: Sequence[TrialList]) -> list[Group]:
+def find_shared_by_splits(lists: Sequence[TrialList]) -> list[Group]:
     """Find speakers and texts that occur in more than one list."""
     groups = []
     for column, setting in (("speaker", " recipe.leave_out_speakers does."), ("text", "")):
@@ -336,7 +336,7 @@ def _shared_by_splits(lists: Sequence[TrialList]) -> list[Group]:
     return groups
 
 
-def _attacks_of_one_language(rows: Sequence[Row]) -> list[Group]:
+def find_attacks_of_one_language(rows: Sequence[Row]) -> list[Group]:
     """Find attacks that occur in only one of several languages."""
     languages: defaultdict[str, set[str]] = defaultdict(set)
     for row in rows:
@@ -373,3 +373,167 @@ def contradicted_labels(
         members.append(f"{row.split}: {row.id}: {label}, {against}")
     advice = "Listen to them: labels may be wrong, or they come from another source."
     return [Group("labels that most shortcuts contradict", advice, members)] if members else []
+
+
+_FIRST = 0.05
+_ROUNDS = 5
+_MOST_MATCHES = 10
+_FEWEST = 20
+# Unknown values, and different words, are farther apart than any caliper.
+_APART = 10.0
+
+
+@dataclass(frozen=True)
+class Rebalanced:
+    """Rebalanced lists.
+
+    Attributes:
+        kept: Indices of the recordings that are kept, for each list.
+        features: Keys of the features that were matched.
+        caliper: Maximum difference of matched values, as a proportion of ranks.
+        before, after: Audits of the original and of the rebalanced lists.
+    """
+
+    lists: tuple[TrialList, ...]
+    kept: tuple[Indices, ...]
+    features: tuple[str, ...]
+    caliper: float
+    before: Audit
+    after: Audit
+
+    @property
+    def selected(self) -> list[TrialList]:
+        """The remaining recordings of each list."""
+        return [trials.select(kept) for trials, kept in zip(self.lists, self.kept, strict=True)]
+
+
+def rebalance(
+    lists: Sequence[TrialList],
+    measured: Sequence[Sequence[Measured]],
+    audit: Audit,
+    options: Options,
+) -> Rebalanced:
+    """Match both classes of each list by the shortcuts of an audit, and audit the rest.
+
+    If the second audit finds shortcuts, these are matched too, or more closely.
+
+    Args:
+        measured: Measurements, one per recording of each list.
+
+    Raises:
+        AsdfError: too few recordings have a match.
+    """
+    rows = list_rows(lists, measured)
+    columns = feature_columns(rows)
+    # The detector of all features has no values to match: where it alone tells, its three best do.
+    alone = [key for key in each(audit.results, "feature.key") if key in columns]
+    shortcuts = each(audit.shortcuts, "feature.key")
+    features = [key for key in alone if key in shortcuts] or alone[:3]
+    usable = np.array(each(rows, "measured.is_read"))
+    result: Rebalanced | None = None
+    for _ in range(_ROUNDS):
+        places = np.stack([places_of(columns[key]) for key in features], axis=1)
+        # A matched feature that is still a shortcut is matched more closely.
+        finer = 1.0 if result is None else result.caliper / 2
+        kept, caliper = match_lists(lists, places, usable, finer)
+        if not kept:
+            break
+        parts = []
+        of_parts = []
+        for trials, values, indices in zip(lists, measured, kept, strict=True):
+            parts.append(trials.select(indices))
+            of_parts.append([values[index] for index in indices])
+        after = audit_recordings(parts, of_parts, options)
+        result = Rebalanced(tuple(lists), kept, tuple(features), caliper, audit, after)
+        shortcuts = each(after.shortcuts, "feature.key")
+        if not shortcuts:
+            break
+        features = list(dict.fromkeys([*features, *filter(columns.__contains__, shortcuts)]))
+    # A shortcut that was not matched does not stop the lists; it is named with them.
+    if result is None or set(shortcuts).intersection(result.features):
+        raise AsdfError(
+            f"no lists with {_FEWEST} or more recordings per class have the same "
+            f"{', '.join(features)} in both classes: the classes hardly overlap. Trim, level or "
+            "code the recordings of both classes alike, or record others; nothing was written."
+        )
+    return result
+
+
+def match_lists(
+    lists: Sequence[TrialList], places: Floats, usable: np.ndarray, highest: float
+) -> tuple[tuple[Indices, ...], float]:
+    """Match each list within the smallest caliper that keeps enough; empty if none does.
+
+    Args:
+        highest: Largest caliper to try.
+    """
+    starts = np.cumsum([0, *map(len, lists)])
+    for caliper in (min(_FIRST, highest), 2 * _FIRST, 4 * _FIRST):
+        kept = []
+        fewest = []
+        for index, trials in enumerate(lists):
+            part = slice(starts[index], starts[index + 1])
+            chosen = match_classes(trials, places[part], usable[part], caliper)
+            kept.append(chosen)
+            fewest.append(np.bincount(trials.labels[chosen], minlength=2).min())
+        if min(fewest) >= _FEWEST:
+            return tuple(kept), caliper
+        if caliper >= highest:
+            break
+    return (), 0.0
+
+
+def places_of(values: Values) -> Floats:
+    """Return the rank of each value, from 0 to 1; different words are far apart."""
+    if are_words(values):
+        _, codes = np.unique([value or "" for value in values], return_inverse=True)
+        apart: Floats = codes.astype(np.float64) * _APART
+        return apart
+    numbers = np.array(values, np.float64)
+    known = np.isfinite(numbers)
+    places = np.full(numbers.size, -_APART)
+    ordered = np.sort(numbers[known])
+    # Equal numbers share the middle of their ranks.
+    below = np.searchsorted(ordered, numbers[known], side="left")
+    not_above = np.searchsorted(ordered, numbers[known], side="right")
+    places[known] = (below + not_above) / 2 / max(1, ordered.size)
+    return places
+
+
+def match_classes(trials: TrialList, places: Floats, usable: np.ndarray, caliper: float) -> Indices:
+    """Return the indices of the recordings of a list that are kept, ascending.
+
+    Each kept recording of the smaller class has the same number of matches.
+    """
+    spoof = np.flatnonzero(usable & (trials.labels == 0))
+    bona_fide = np.flatnonzero(usable & (trials.labels == 1))
+    fewer, more = sorted([spoof, bona_fide], key=len)
+    if not fewer.size:
+        return np.empty(0, np.intp)
+    # In random order, since those that come first have the most to choose from.
+    order = generator(0, "rebalance", trials.name).permutation(fewer)
+    rounds = min(_MOST_MATCHES, more.size // fewer.size)
+    matches = np.full((rounds, order.size), -1)
+    free = np.ones(more.size, bool)
+    # All get a first match before any gets a second one.
+    for number in range(rounds):
+        for column, index in enumerate(order):
+            differences = np.abs(places[more] - places[index])
+            distances = differences.max(axis=1)
+            distances[~free] = np.inf
+            nearest = int(distances.argmin())
+            if distances[nearest] <= caliper:
+                free[nearest] = False
+                matches[number, column] = more[nearest]
+    return choose_matches(order, matches)
+
+
+def choose_matches(order: Indices, matches: np.ndarray) -> Indices:
+    """Return the kept recordings, with the number of matches that keeps the most."""
+    best = np.empty(0, np.intp)
+    for count in range(1, len(matches) + 1):
+        complete = (matches[:count] >= 0).all(axis=0)
+        kept = np.concatenate([order[complete], matches[:count, complete].ravel()])
+        if kept.size > best.size:
+            best = kept.astype(np.intp)
+    return np.sort(best)

@@ -35,7 +35,7 @@ from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.log import track
 from asdf.runs.streams import is_stdout
-from asdf.tables.plain_text import as_json
+from asdf.tables.renderers import as_json
 from asdf.tables.table import each
 from asdf.text import numbered
 from asdf.trials.table import write_trials
@@ -44,11 +44,6 @@ from asdf.version import VERSION
 
 if TYPE_CHECKING:
     from asdf.extras.audit.measuring import Measured
-
-
-def _check_limit(limit: float) -> None:
-    if not 0 < limit < 50:
-        raise UsageError(f"--limit {limit:g}: give an EER above 0 and below 50 %.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +66,7 @@ class AuditOptions:
         metavar="FOLDER",
     )
     limit: float = option(
-        "EER in percent below which a feature is a shortcut",
-        metavar="P",
-        default=40.0,
-        check=_check_limit,
+        "EER in percent below which a feature is a shortcut", metavar="P", default=40.0
     )
     replicates: int = replicates_option("number of bootstrap replicates", may_be_none=False)
     workers: int = option(
@@ -103,8 +95,7 @@ def main(arguments: list[str]) -> int:
     if args.rebalance is not None:
         # A rebalanced list in the folder of its origin could have its name.
         check_overwriting(map(Path, args.lists), map(args.rebalance.joinpath, names))
-    from asdf.extras.audit.auditing import Options, audit_recordings, check_classes
-    from asdf.extras.audit.rebalancing import rebalance
+    from asdf.extras.audit.auditing import Options, audit_recordings, check_classes, rebalance
     from asdf.extras.audit.showing import audit_page, audit_record, audit_text, rebalanced_text
 
     # Checked before the recordings are read, so that a mistake does not cost an hour.
@@ -121,13 +112,18 @@ def main(arguments: list[str]) -> int:
         joint=not args.no_joint,
         progress=lambda what: show(f"comparing: {what}", sys.stderr),
     )
-    with _journal(lists, args) as journal:
-        measured = _measure(lists, journal, args.workers)
+    with open_journal(lists, args) as journal:
+        measured = measure_lists(lists, journal, args.workers)
         audit = audit_recordings(lists, measured, options)
         rebalanced = None
         if args.rebalance is not None and audit.shortcuts:
             rebalanced = rebalance(lists, measured, audit, options)
-            _write_lists(rebalanced.selected, args.rebalance, names)
+            args.rebalance.mkdir(parents=True, exist_ok=True)
+            for name, trials in zip(names, rebalanced.selected, strict=True):
+                # Paths relative to the folder of the list.
+                paths = [os.path.relpath(path, args.rebalance) for path in _paths([trials])]
+                of_list = TrialList(paths, trials.labels, columns=dict(trials.columns))
+                write_trials(args.rebalance / name, of_list)
         command = f"asdf-antispoofing audit {shlex.join(arguments)}"
         made_by = {"ASDF": VERSION, "command": command}
         page = audit_page(
@@ -146,19 +142,11 @@ def main(arguments: list[str]) -> int:
     return int(not audit.is_clean)
 
 
-def _write_lists(lists: Sequence[TrialList], folder: Path, names: Sequence[str]) -> None:
-    """Write lists whose paths are relative to their folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, trials in zip(names, lists, strict=True):
-        ids = [os.path.relpath(trials.path(index), folder) for index in range(len(trials))]
-        write_trials(folder / name, TrialList(ids, trials.labels, columns=dict(trials.columns)))
-
-
 def _paths(lists: Sequence[TrialList]) -> list[str]:
     return [str(trials.path(index)) for trials in lists for index in range(len(trials))]
 
 
-def _journal(lists: Sequence[TrialList], args: AuditOptions) -> closing[Journal]:
+def open_journal(lists: Sequence[TrialList], args: AuditOptions) -> closing[Journal]:
     """Open the journal of measurements, from which the same command resumes."""
     paths = _paths(lists)
     digest = hashlib.sha256(repr([(path, stamp_of(path)) for path in paths]).encode()).hexdigest()
@@ -169,7 +157,9 @@ def _journal(lists: Sequence[TrialList], args: AuditOptions) -> closing[Journal]
     return closing(Journal(output, work, len(paths), lambda entry: "values" in entry))
 
 
-def _measure(lists: Sequence[TrialList], journal: Journal, workers: int) -> list[list[Measured]]:
+def measure_lists(
+    lists: Sequence[TrialList], journal: Journal, workers: int
+) -> list[list[Measured]]:
     """Measure the recordings of all lists, except those in the journal."""
     from asdf.extras.audit.measuring import Measured, measure_all
 

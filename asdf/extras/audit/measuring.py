@@ -21,11 +21,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +34,7 @@ from asdf.audio import audio_length, read_audio
 from asdf.audio.recording_files import open_recording
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
+from asdf.runs.pool import worker_pool
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,6 @@ _RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
 # Minimum proportion of half of a sampling rate that filters pass.
 _FILTER_SHARE = 0.9
 _MANTISSA_BITS = 24
-_TASKS_AHEAD = 4
 _SILENT = 1e-3
 
 # Of fingerprints.
@@ -218,14 +216,37 @@ def measure(path: str) -> Measured:
         tail = head
         if length > len(head):
             tail = read_audio(Path(path), max(0, length - _TAIL_S * SAMPLE_RATE))
-        values = {"duration": length / SAMPLE_RATE, **_times_and_levels(head, tail)}
-        values |= _file_and_spectrum(Path(path), length / SAMPLE_RATE)
+        of_file = _file_and_spectrum(Path(path), length / SAMPLE_RATE)
     except AsdfError as error:
         return Measured(problem=str(error), is_read=False)
+    levels = _frame_levels(head)
+    last_levels = _frame_levels(tail)
+    loudest = float(levels.max())
+    loud = np.flatnonzero(levels > loudest - _SILENCE_DB)
+    last_loud = np.flatnonzero(last_levels > max(loudest, last_levels.max()) - _SILENCE_DB)
+    inside = levels[loud[0] : loud[-1] + 1]
+    speech = inside[inside > loudest - _SILENCE_DB]
+    level = float(_decibels(np.mean(10 ** (speech / 10))))
+    behind = len(last_levels) - 1 - last_loud[-1] if len(last_loud) else len(last_levels)
+    magnitudes = np.abs(head)
+    peak = float(magnitudes.max())
+    values = {
+        "duration": length / SAMPLE_RATE,
+        "leading_silence": float(loud[0]) * _FRAME_S,
+        "trailing_silence": float(behind) * _FRAME_S,
+        "pauses": 1 - len(speech) / len(inside),
+        "level": level,
+        "peak": float(20 * np.log10(max(peak, 1e-6))),
+        "noise_floor": float(np.quantile(levels, 0.05)) - level,
+        "clipping": float(np.mean(magnitudes >= _FULL_SCALE * max(peak, 0.5))) if peak else 0.0,
+        "offset": float(head.mean(dtype=np.float64)),
+        "zeros": float(np.mean(head == 0)),
+        **of_file,
+    }
     # With the length, since the middle of a long recording is not read.
     digest = hashlib.sha256(head.tobytes() + tail.tobytes() + str(length).encode()).hexdigest()
     problem = ""
-    if float(np.abs(head).max()) < _SILENT:
+    if peak < _SILENT:
         problem = "it is silent: no sample is louder than -60 dB of full scale."
     elif length < SAMPLE_RATE // 2:
         problem = f"it is short: {length / SAMPLE_RATE:.2f} s."
@@ -245,31 +266,6 @@ def _frame_levels(waveform: Floats) -> Any:
     # An offset of the converter is not a sound.
     centred = waveform.astype(np.float64) - waveform.mean(dtype=np.float64)
     return _decibels(np.add.reduceat(centred**2, starts) / counts)
-
-
-def _times_and_levels(head: Floats, tail: Floats) -> dict[str, float | str]:
-    levels = _frame_levels(head)
-    last_levels = _frame_levels(tail)
-    loudest = float(levels.max())
-    loud = np.flatnonzero(levels > loudest - _SILENCE_DB)
-    last_loud = np.flatnonzero(last_levels > max(loudest, last_levels.max()) - _SILENCE_DB)
-    inside = levels[loud[0] : loud[-1] + 1]
-    speech = inside[inside > loudest - _SILENCE_DB]
-    level = float(_decibels(np.mean(10 ** (speech / 10))))
-    behind = len(last_levels) - 1 - last_loud[-1] if len(last_loud) else len(last_levels)
-    magnitudes = np.abs(head)
-    peak = float(magnitudes.max())
-    return {
-        "leading_silence": float(loud[0]) * _FRAME_S,
-        "trailing_silence": float(behind) * _FRAME_S,
-        "pauses": 1 - len(speech) / len(inside),
-        "level": level,
-        "peak": float(20 * np.log10(max(peak, 1e-6))),
-        "noise_floor": float(np.quantile(levels, 0.05)) - level,
-        "clipping": float(np.mean(magnitudes >= _FULL_SCALE * max(peak, 0.5))) if peak else 0.0,
-        "offset": float(head.mean(dtype=np.float64)),
-        "zeros": float(np.mean(head == 0)),
-    }
 
 
 def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
@@ -294,51 +290,34 @@ def _file_and_spectrum(path: Path, seconds: float) -> dict[str, float | str]:
     # A path that continues into an archive cannot be asked for its size.
     if path.is_file():
         values["byte_rate"] = path.stat().st_size / max(seconds, _FRAME_S)
-    return values | _spectrum(samples.mean(axis=1), rate)
-
-
-def _spectrum(waveform: Floats, rate: int) -> dict[str, float | str]:
-    """Return bandwidth, holes and the sampling rate matching the spectrum; {} for silence."""
+    waveform = samples.mean(axis=1)
     size = 2 ** round(np.log2(_FFT_S * rate))
     if len(waveform) < size:
-        return {}
+        return values
     frames = np.lib.stride_tricks.sliding_window_view(waveform, size)[:: size // 2]
     cells = _decibels(np.abs(np.fft.rfft(frames * np.hanning(size), axis=1)) ** 2 / size)
     levels = cells.max(axis=1)
+    # Silence has no spectrum.
     if levels.max() < _HOLE_DB:
-        return {}
+        return values
     speech = cells[levels > levels.max() - _SILENCE_DB]
     mean = _decibels(np.mean(10 ** (speech / 10), axis=0))
     reached = np.flatnonzero(mean > mean.max() - _BAND_DB)
-    band = (reached[-1] + 1) / len(mean) * rate / 2
-    inside = speech[:, : reached[-1] + 1]
-    return {
-        "bandwidth": float(band),
-        "holes": float(np.mean(inside < _HOLE_DB)),
-        "rate_history": _rate_of(band, rate),
-    }
-
-
-def _rate_of(band: float, rate: int) -> str:
-    """Return the standard sampling rate whose spectrum ends at `band` Hz, if it is lower."""
+    band = float((reached[-1] + 1) / len(mean) * rate / 2)
+    values |= {"bandwidth": band, "holes": float(np.mean(speech[:, : reached[-1] + 1] < _HOLE_DB))}
+    # The standard sampling rate whose spectrum ends there, if it is lower than that of the file.
+    values["rate_history"] = "that of the file" if band > _FILTER_SHARE * rate / 2 else "none"
     for known in _RATES:
         if known < rate and _FILTER_SHARE * known / 2 <= band <= 1.02 * known / 2:
-            return f"{known} Hz"
-    return "that of the file" if band > _FILTER_SHARE * rate / 2 else "none"
+            values["rate_history"] = f"{known} Hz"
+            break
+    return values
 
 
-def measure_all(paths: Sequence[str], workers: int) -> Iterator[tuple[int, Measured]]:
+def measure_all(paths: Iterable[str], workers: int) -> Iterator[tuple[int, Measured]]:
     """Measure recordings in `workers` processes (0: in this one); yield each with its index."""
-    if workers < 1:
-        yield from enumerate(map(measure, paths))
-        return
-    # Spawned, because a forked process would inherit the threads of this one.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        # A few at a time, so that a stop waits for few, and results arrive continuously.
-        share = workers * _TASKS_AHEAD * 16
-        for start in range(0, len(paths), share):
-            part = paths[start : start + share]
-            yield from enumerate(pool.map(measure, part, chunksize=_TASKS_AHEAD), start)
+    with worker_pool(workers) as compute:
+        yield from enumerate(compute(measure, list(paths)))
 
 
 def fingerprint(waveform: Floats) -> np.ndarray:
@@ -368,23 +347,8 @@ def fingerprint(waveform: Floats) -> np.ndarray:
     return words
 
 
-def same_recordings(prints: Sequence[np.ndarray]) -> Iterator[tuple[int, int]]:
-    """Yield the index pairs of recordings that are the same sound."""
-    # Sorted, since a set has no order, and an audit has the same bytes every time.
-    for first, second, offset in sorted(_candidates(prints)):
-        # The second one starts `offset` frames later.
-        start = max(0, -offset)
-        stop = min(len(prints[first]), len(prints[second]) - offset)
-        if stop - start < _LEAST_FRAMES:
-            continue
-        different = prints[first][start:stop] ^ prints[second][start + offset : stop + offset]
-        share = np.unpackbits(different.view(np.uint8)).mean()
-        if share <= _LARGEST_SHARE:
-            yield first, second
-
-
-def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
-    """Return pairs with several equal words at one offset, each with its most likely offset."""
+def same_recordings(prints: Sequence[np.ndarray]) -> list[tuple[int, int]]:
+    """Return the index pairs of recordings that are the same sound, in order."""
     keys = [np.zeros(0, np.uint32)]
     recordings = [np.zeros(0, np.intp)]
     positions = [np.zeros(0, np.intp)]
@@ -401,6 +365,7 @@ def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
     # Stable, so that a pair always has its recordings in the order of the list.
     order = np.argsort(all_keys, kind="stable")
     bounds = np.flatnonzero(np.diff(all_keys[order])) + 1
+    # Numbers of equal words of each pair, by the frames that the second one starts later.
     hits: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     for group in np.split(order, bounds):
         if 1 < len(group) <= _COMMON:
@@ -408,9 +373,14 @@ def _candidates(prints: Sequence[np.ndarray]) -> set[tuple[int, int, int]]:
             for (first, at_first), (second, at_second) in combinations(places, 2):
                 if first != second:
                     hits[first, second][at_second - at_first] += 1
-    found = set()
-    for (first, second), offsets in hits.items():
+    same = []
+    for (first, second), offsets in sorted(hits.items()):
         offset, count = offsets.most_common(1)[0]
-        if count >= _HITS:
-            found.add((first, second, offset))
-    return found
+        start = max(0, -offset)
+        stop = min(len(prints[first]), len(prints[second]) - offset)
+        if count < _HITS or stop - start < _LEAST_FRAMES:
+            continue
+        different = prints[first][start:stop] ^ prints[second][start + offset : stop + offset]
+        if np.unpackbits(different.view(np.uint8)).mean() <= _LARGEST_SHARE:
+            same.append((first, second))
+    return same

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from asdf.extras.audit.auditing import Audit, Result
+from asdf.extras.audit.auditing import Audit, Rebalanced, Result
 from asdf.extras.audit.measuring import column_feature
-from asdf.extras.audit.rebalancing import Rebalanced
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
 from asdf.tables.page_cells import as_page
 from asdf.tables.panels import Axis, Line, Panel, bars, nice_ticks, tick_text
-from asdf.tables.plain_text import as_lines
+from asdf.tables.renderers import as_lines
 from asdf.tables.table import Table, Value, counts, each, p_values, rate, texts
 from asdf.text import count_of, lines_and_more, shorten
 
@@ -69,8 +68,8 @@ def audit_record(audit: Audit, rebalanced: Rebalanced | None = None) -> dict[str
         "limit": audit.limit,
         "chance_eer": [audit.chance.low, audit.chance.high],
         "is_clean": audit.is_clean,
-        "features": list(map(_result_record, audit.results)),
-        "names": list(map(_result_record, audit.unheard)),
+        "features": list(map(result_record, audit.results)),
+        "names": list(map(result_record, audit.unheard)),
         "findings": [
             {"finding": group.title, "advice": group.advice, "members": list(group.members)}
             for group in audit.groups
@@ -96,7 +95,7 @@ def audit_record(audit: Audit, rebalanced: Rebalanced | None = None) -> dict[str
     return record
 
 
-def _result_record(result: Result) -> dict[str, Any]:
+def result_record(result: Result) -> dict[str, Any]:
     eer = result.separation.eer
     return {
         "feature": result.feature.key,
@@ -112,7 +111,7 @@ def _result_record(result: Result) -> dict[str, Any]:
 
 def audit_page(audit: Audit, facts: Sequence[str], rebalanced: Rebalanced | None = None) -> str:
     """Return an audit as a page; `facts` are the small print below its title."""
-    sections = [_shortcut_section(audit)]
+    sections = [shortcut_section(audit)]
     if rebalanced is not None:
         captions = ("Recordings that are left", "Features, before and after")
         tables = list(map(as_page, _rebalanced_tables(rebalanced), captions))
@@ -225,14 +224,14 @@ def _rebalanced_tables(result: Rebalanced) -> tuple[Table, Table]:
     return Table(each(result.lists, "name"), kept, "list"), Table(names, columns, "feature")
 
 
-def _shortcut_section(audit: Audit) -> Section:
+def shortcut_section(audit: Audit) -> Section:
     settings = list(dict.fromkeys(filter(None, each(audit.shortcuts, "feature.settings"))))
     if settings:
         settings.insert(0, "# Against these shortcuts, in a config:")
     # The most revealing features, even without shortcuts, so that readers see small differences.
     heard = [result for result in audit.results if result.feature.key != "speaker"]
     drawn = [result for result in heard if len(set(result.values) - {None}) > 1]
-    panels = [_picture(result, audit) for result in drawn[:_PICTURES]]
+    panels = [feature_panel(result, audit) for result in drawn[:_PICTURES]]
     figure = Figure(
         "features",
         "Features",
@@ -252,7 +251,7 @@ def _shortcut_section(audit: Audit) -> Section:
     )
 
 
-def _picture(result: Result, audit: Audit) -> Panel:
+def feature_panel(result: Result, audit: Audit) -> Panel:
     """Return the histograms of a feature in both classes."""
     of_values = _word_bars if result.feature.is_word else _number_bars
     of_classes, count, ticks, names = of_values(result, audit)

@@ -30,7 +30,6 @@ from asdf.commands.score_recordings import read_recordings
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import lock_work, write_text
-from asdf.text import aligned
 from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
@@ -39,11 +38,6 @@ if TYPE_CHECKING:
 
 # Of a copy: 24 bits; FLAC reduces them to about two thirds.
 _MB_PER_S = 3 * SAMPLE_RATE / 1_000_000
-
-
-def _check_workers(workers: int) -> None:
-    if workers < 0:
-        raise UsageError(f"--workers {workers}: give 0 or more.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +71,7 @@ class RobustnessOptions(WeightsOptions):
         "the recordings of a protocol or corpus"
     )
     workers: int = option(
-        "number of additional processes that degrade recordings",
-        metavar="N",
-        default=2,
-        check=_check_workers,
+        "number of additional processes that degrade recordings", metavar="N", default=2
     )
     keep_audio: bool = flag("keep the degraded copies in FOLDER/audio")
     # Without replicates there would be no p-values, and the tables of changes state them.
@@ -101,21 +92,27 @@ def main(arguments: list[str]) -> int:
         AsdfError: a network or the list cannot be read, or an output cannot be written.
     """
     args = COMMAND.read(arguments)
+    from asdf.extras.robustness.degradations import Material
+    from asdf.extras.robustness.making import catalogue, choose_conditions, parse_grades
+    from asdf.extras.robustness.running import Plan, run_study
+    from asdf.extras.robustness.showing import study_files
+
     if not arguments:
-        show(_catalogue())
+        show(catalogue())
         return 0
     if len(args.names) < 2:
         raise UsageError("give one or more networks and a list of recordings: NETWORK... LIST.")
     if args.output is None:
         raise UsageError("the output folder is missing. Give it with --output FOLDER.")
-    from asdf.extras.robustness.degradations import Material
-    from asdf.extras.robustness.making import choose_conditions, parse_grades
-    from asdf.extras.robustness.running import Plan, run_study
-    from asdf.extras.robustness.showing import study_files
-
     *networks, named = args.names
     trials = read_recordings(named, args.folder, classes=True)
-    _check_labels(trials)
+    counts = [int((trials.labels == label).sum()) for label in (1, 0)]
+    if min(counts) < 2 or sum(counts) < len(trials):
+        raise AsdfError(
+            f"robustness is measured by error rates, so each recording of {trials.name} needs a "
+            f"label, and each class needs at least two recordings (bona fide {counts[0]}, spoof "
+            f"{counts[1]}, without a label {len(trials) - sum(counts)})."
+        )
     material = Material(
         tuple(str(trials.path(index)) for index in range(len(trials))),
         noise=_files(args.noise),
@@ -124,13 +121,13 @@ def main(arguments: list[str]) -> int:
         encodec=str(args.encodec or ""),
     )
     only = [name for name in args.only.split(",") if name]
-    chosen = choose_conditions(material, only, parse_grades(args.grades))
-    show(_size_sentence(args, args.output, trials, len(chosen.conditions)), sys.stderr)
+    conditions, left_out = choose_conditions(material, only, parse_grades(args.grades))
+    show(copies_sentence(args, trials, len(conditions)), sys.stderr)
     # Networks come last: mistakes in the list or in names are reported before one is loaded.
-    rivals = _open_rivals(networks, args)
+    rivals = open_rivals(networks, args)
     plan = Plan(
         trials=trials,
-        conditions=chosen.conditions,
+        conditions=conditions,
         material=material,
         folder=args.output,
         workers=args.workers,
@@ -147,24 +144,13 @@ def main(arguments: list[str]) -> int:
     locks = args.output / ".progress"
     with lock_work(locks, args.output):
         study = run_study(plan, rivals)
-        contents = study_files(study, chosen.left_out, made_by)
+        contents = study_files(study, left_out, made_by)
         for name, content in contents.items():
             write_text(args.output / name, content)
         shutil.rmtree(locks)
     show(contents["results.txt"].rstrip("\n"))
     show(f"written to {args.output}: report.html, results.*, scores/", sys.stderr)
     return int(bool(study.left_out))
-
-
-def _check_labels(trials: TrialList) -> None:
-    """Refuse a list that gives no error rates."""
-    counts = [int((trials.labels == label).sum()) for label in (1, 0)]
-    if min(counts) < 2 or sum(counts) < len(trials):
-        raise AsdfError(
-            f"robustness is measured by error rates, so each recording of {trials.name} needs a "
-            f"label, and each class needs at least two recordings (bona fide {counts[0]}, spoof "
-            f"{counts[1]}, without a label {len(trials) - sum(counts)})."
-        )
 
 
 def _files(folder: Path | None) -> tuple[str, ...]:
@@ -174,9 +160,7 @@ def _files(folder: Path | None) -> tuple[str, ...]:
     return () if folder is None else tuple(map(str, find_recordings([str(folder)]).paths))
 
 
-def _size_sentence(
-    args: RobustnessOptions, folder: Path, trials: TrialList, conditions: int
-) -> str:
+def copies_sentence(args: RobustnessOptions, trials: TrialList, conditions: int) -> str:
     """Say before any work what it takes on the disk."""
     from asdf.audio import audio_length
 
@@ -186,16 +170,16 @@ def _size_sentence(
         with suppress(AsdfError):
             samples += audio_length(trials.path(index))
     seconds = samples / SAMPLE_RATE
-    size = f"{seconds * _MB_PER_S:,.0f} MB at a time in {folder}, removed after scoring"
+    size = f"{seconds * _MB_PER_S:,.0f} MB at a time in {args.output}, removed after scoring"
     if args.keep_audio:
-        size = f"{seconds * _MB_PER_S * conditions:,.0f} MB in {folder} (--keep-audio)"
+        size = f"{seconds * _MB_PER_S * conditions:,.0f} MB in {args.output} (--keep-audio)"
     return (
         f"{len(trials):,} recordings, {seconds / 60:,.1f} minutes, {conditions} conditions: copies "
         f"take up to {size}"
     )
 
 
-def _open_rivals(networks: Sequence[str], args: RobustnessOptions) -> list[Rival]:
+def open_rivals(networks: Sequence[str], args: RobustnessOptions) -> list[Rival]:
     """Open networks, each with a distinct name, based on the stem of its file."""
     from asdf.extras.robustness.running import Rival
     from asdf.scoring.detector import Detector
@@ -215,18 +199,3 @@ def _open_rivals(networks: Sequence[str], args: RobustnessOptions) -> list[Rival
         name = stem if stems.count(stem) == 1 else f"{stem}-{stems.count(stem)}"
         rivals.append(Rival(name, detector, network_digest(network)))
     return rivals
-
-
-def _catalogue() -> str:
-    """Return all degradations with their grades."""
-    from asdf.extras.robustness.degradations import DEGRADATIONS, NOT_HERE, Material
-
-    # Two names, so that babble, which needs another recording, counts as available.
-    nothing = Material(speech=("one", "another"))
-    rows: list[Sequence[str]] = [("family", "degradation", "grades", "unit", "")]
-    for name, row in DEGRADATIONS.items():
-        grades = " ".join(f"{grade:g}" for grade in row.grades)
-        rows.append((row.family, name, grades or "-", row.unit, row.words))
-    missing = {name: row.missing(nothing) for name, row in DEGRADATIONS.items()} | NOT_HERE
-    reasons = [f"  {name}: {reason}" for name, reason in missing.items() if reason]
-    return "\n".join([*aligned(rows), "", "not available here:", *reasons])

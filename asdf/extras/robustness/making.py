@@ -18,11 +18,12 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import soundfile
+import torch
 
 from asdf.audio import read_audio
 from asdf.commands.journal import stamp_of
@@ -35,11 +36,11 @@ from asdf.extras.robustness.degradations import (
     Draw,
     Material,
 )
-from asdf.extras.robustness.worker_processes import Compute
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import atomic_write, remove_unfinished, write_text
+from asdf.runs.pool import Compute
 from asdf.runs.seeds import generator
-from asdf.text import did_you_mean
+from asdf.text import aligned, did_you_mean
 from asdf.trials.trial_list import TrialList
 from asdf.version import VERSION
 
@@ -69,20 +70,25 @@ class Condition:
         return f"{self.degradation.name} {self.grade:g} {self.degradation.unit}"
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The conditions of a study, and the reasons for omitted degradations, by name."""
-
-    conditions: list[Condition]
-    left_out: dict[str, str] = field(default_factory=dict)
+def catalogue() -> str:
+    """Return all degradations with their grades, and why some are not available."""
+    # Two names, so that babble, which needs another recording, counts as available.
+    nothing = Material(speech=("one", "another"))
+    rows: list[Sequence[str]] = [("family", "degradation", "grades", "unit", "")]
+    for name, row in DEGRADATIONS.items():
+        grades = " ".join(f"{grade:g}" for grade in row.grades)
+        rows.append((row.family, name, grades or "-", row.unit, row.words))
+    missing = {name: row.missing(nothing) for name, row in DEGRADATIONS.items()} | NOT_HERE
+    reasons = [f"  {name}: {reason}" for name, reason in missing.items() if reason]
+    return "\n".join([*aligned(rows), "", "not available here:", *reasons])
 
 
 def choose_conditions(
     material: Material,
     only: Sequence[str] = (),
     grades: Mapping[str, Sequence[float]] | None = None,
-) -> Chosen:
-    """Choose conditions.
+) -> tuple[list[Condition], dict[str, str]]:
+    """Return the chosen conditions, and the reasons for omitted degradations, by name.
 
     Args:
         only: Families, degradations or conditions ('white_10'); empty: all.
@@ -119,7 +125,7 @@ def choose_conditions(
     if not chosen:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise UsageError(f"no degradation is left to measure. {reasons}")
-    return Chosen(chosen, left_out)
+    return chosen, left_out
 
 
 def _is_of(name: str, degradation: Degradation) -> bool:
@@ -178,6 +184,9 @@ class Task:
 
 def make(task: Task, material: Material) -> tuple[int, str]:
     """Make a copy; return the number of clipped samples, and why it failed, if it did."""
+    threads = torch.get_num_threads()
+    # Sums over several threads may differ in the last bits.
+    torch.set_num_threads(1)
     try:
         # The seed excludes the grade: grades of one degradation share their draws.
         rng = generator(task.seed, "robustness", task.degradation, task.utterance)
@@ -200,6 +209,8 @@ def make(task: Task, material: Material) -> tuple[int, str]:
         return 0, str(error)
     except (soundfile.LibsndfileError, ValueError, IndexError) as error:
         return 0, f"{task.source} cannot be degraded by {task.degradation}: {error}."
+    finally:
+        torch.set_num_threads(threads)
     return clipped, ""
 
 
@@ -208,7 +219,7 @@ class Maker:
 
     Args:
         folder: Folder in which each condition has a folder of copies.
-        compute: Function of `worker_processes`, whose shared object is the material.
+        compute: Function of a `worker_pool`, whose shared object is the material.
 
     Attributes:
         list_digest: Digest of the ids of a list with the paths, sizes and modification times of its

@@ -24,7 +24,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.extras.robustness.degradations import Material
 from asdf.extras.robustness.making import CLEAN, Condition, Maker
-from asdf.extras.robustness.worker_processes import worker_processes
 from asdf.metrics.bootstrap import (
     Interval,
     confidence_intervals,
@@ -48,6 +47,7 @@ from asdf.metrics.intervals import holm
 from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
 from asdf.runs.log import track
+from asdf.runs.pool import worker_pool
 from asdf.trials.how_scored import HowScored
 from asdf.trials.score_file import Scores, missing_class, read_scores
 from asdf.trials.scored_files import write_recorded
@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 METRICS = ("eer", "min_dcf", "cllr", "miss", "false_alarm")
 """The metrics of a condition; rates are fractions."""
 
-_CORRECTED = ("eer", "min_dcf")
+CORRECTED = ("eer", "min_dcf")
+"""The metrics whose changes are tested over all conditions together."""
 
 
 @dataclass(frozen=True)
@@ -104,39 +105,23 @@ class Judging:
 
 @dataclass(frozen=True)
 class Measured:
-    """The results of a detector under a condition.
+    """The results of a detector under a condition, or its differences to another one there.
 
     Attributes:
+        changes: Differences to clean speech on the same trials, or to the other detector; empty for
+            clean speech.
         values: Metrics with their intervals, without Cllr if there are no likelihood ratios.
-        changes: Differences to clean speech on the same trials; empty for clean speech.
+        other: The other detector; '' for the results of one.
         p_values: Corrected p-values of the changes of EER and minDCF, over all conditions of the
-            detector (Holm).
+            detector, or all pairs and conditions (Holm).
     """
 
     network: str
     condition: str
-    values: Mapping[str, Interval]
     changes: Mapping[str, Interval]
-    p_values: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Two detectors under a condition.
-
-    Attributes:
-        changes: Differences second - first, of EER and minDCF.
-        p_values: Corrected p-values, over all pairs and conditions (Holm).
-    """
-
-    first: str
-    second: str
-    condition: str
-    changes: Mapping[str, Interval]
-    p_values: Mapping[str, float]
-
-
-Row = TypeVar("Row", Measured, Compared)
+    values: Mapping[str, Interval] = field(default_factory=dict)
+    other: str = ""
+    p_values: Mapping[str, float] = field(default_factory=dict)
 
 
 def judging_of(
@@ -174,23 +159,33 @@ def measure_network(
     """
     clean = scores[CLEAN]
     clean_means = _Means.of(clean, judging, drawing)
+    threshold = Threshold(judging.threshold, judging.source)
+    options: dict[str, Any] = {"replicates": drawing.replicates, "seed": drawing.seed}
     measured = []
     for condition, degraded in scores.items():
         means = _Means.of(degraded, judging, drawing)
-        values = _values(degraded, judging, drawing)
+        drawn = confidence_intervals(degraded, speakers=drawing.speakers, **options)
+        values = {"eer": drawn.eer, "min_dcf": drawn.min_dcf}
+        decisions = decide(degraded, threshold, speakers=drawing.speakers or (), **options)
+        # Over speakers where they are known, like those of the other metrics.
+        intervals = decisions.speaker_intervals or decisions.intervals
+        for name, recall in (("miss", "recall_bona_fide"), ("false_alarm", "recall_spoof")):
+            one = intervals[recall]
+            # The complement of a rate has its bounds the other way round.
+            values[name] = replace(one, value=1 - one.value, low=1 - one.high, high=1 - one.low)
         if judging.has_llrs:
             values["cllr"] = means.cllr()
         changes: dict[str, Interval] = {}
         if condition != CLEAN:
             changes = _tested(clean, degraded, drawing) | means.differences(clean_means)
-        measured.append(Measured(network, condition, values, changes, {}))
+        measured.append(Measured(network, condition, changes, values))
     return _corrected(measured)
 
 
 def compare_networks(
     scores: Mapping[str, Mapping[str, Scores]], drawing: Drawing
-) -> list[Compared]:
-    """Compare each pair of detectors under each condition.
+) -> list[Measured]:
+    """Compare each pair of detectors under each condition: the second less the first.
 
     Args:
         scores: Scores by network and condition.
@@ -199,7 +194,7 @@ def compare_networks(
     for first, second in combinations(scores, 2):
         for condition, of_first in scores[first].items():
             tested = _tested(of_first, scores[second][condition], drawing)
-            compared.append(Compared(first, second, condition, tested, {}))
+            compared.append(Measured(second, condition, tested, other=first))
     return _corrected(compared)
 
 
@@ -210,40 +205,18 @@ def _tested(first: Scores, second: Scores, drawing: Drawing) -> dict[str, Interv
     return {"eer": tested.eer, "min_dcf": tested.min_dcf}
 
 
-def _corrected(rows: Sequence[Row]) -> list[Row]:
+def _corrected(rows: Sequence[Measured]) -> list[Measured]:
     """Return rows with p-values: all are one family, each one more chance of a low p-value."""
-    of_metrics = {}
-    for metric in _CORRECTED:
+    adjusted = {}
+    for metric in CORRECTED:
         raw = [row.changes[metric].p_value for row in rows if row.changes]
-        of_metrics[metric] = iter(holm([p_value for p_value in raw if p_value is not None]))
+        adjusted[metric] = iter(holm([p_value for p_value in raw if p_value is not None]))
     corrected = []
     for row in rows:
-        metrics = of_metrics if row.changes else {}
-        p_values = {metric: next(adjusted) for metric, adjusted in metrics.items()}
+        of_metrics = adjusted.items() if row.changes else ()
+        p_values = {metric: next(p_values) for metric, p_values in of_metrics}
         corrected.append(replace(row, p_values=p_values))
     return corrected
-
-
-def _values(scores: Scores, judging: Judging, drawing: Drawing) -> dict[str, Interval]:
-    """Return EER, minDCF, and the error rates at the threshold."""
-    drawn = confidence_intervals(
-        scores, speakers=drawing.speakers, replicates=drawing.replicates, seed=drawing.seed
-    )
-    values = {"eer": drawn.eer, "min_dcf": drawn.min_dcf}
-    decisions = decide(
-        scores,
-        Threshold(judging.threshold, judging.source),
-        speakers=drawing.speakers or (),
-        replicates=drawing.replicates,
-        seed=drawing.seed,
-    )
-    # Over speakers where they are known, like those of the other metrics.
-    intervals = decisions.speaker_intervals or decisions.intervals
-    for name, recall in (("miss", "recall_bona_fide"), ("false_alarm", "recall_spoof")):
-        known = intervals[recall]
-        # The complement of a rate has its bounds the other way round.
-        values[name] = replace(known, value=1 - known.value, low=1 - known.high, high=1 - known.low)
-    return values
 
 
 @dataclass(frozen=True)
@@ -354,7 +327,7 @@ class Study:
 
     Attributes:
         measured: Results of each detector under each condition, clean speech first.
-        compared: Differences of each pair of detectors.
+        compared: Differences of each pair of detectors, the second less the first.
         judging: Threshold and map of each detector.
         left_out: Reasons why trials are in no result, by id.
         clipped: Number of copies with samples beyond full scale, which FLAC clips, by condition.
@@ -364,7 +337,7 @@ class Study:
     conditions: list[Condition]
     counts: tuple[int, int]
     measured: list[Measured]
-    compared: list[Compared]
+    compared: list[Measured]
     judging: dict[str, Judging]
     by_speakers: bool
     left_out: dict[str, str] = field(default_factory=dict)
@@ -378,7 +351,7 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
         AsdfError: an output cannot be written, or too few trials of a class remain.
     """
     total = len(plan.trials)
-    with worker_processes(plan.workers, plan.material) as compute:
+    with worker_pool(plan.workers, plan.material) as compute:
         maker = Maker(plan.trials, plan.folder / "audio", plan.material, plan.seed, compute)
         for rival in rivals:
             _ScoreFile(plan, rival, CLEAN).write(maker.sources, maker.list_digest, 0, {})
@@ -400,7 +373,7 @@ def run_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
             # A run that was stopped after scoring left its copies.
             if not plan.keeps_audio:
                 maker.remove(condition)
-    return _measure(plan, rivals)
+    return measure_study(plan, rivals)
 
 
 class _ScoreFile:
@@ -417,10 +390,10 @@ class _ScoreFile:
     def record(self) -> dict[str, Any]:
         """Return the record; {} if there is none, or it is damaged."""
         try:
-            record = json.loads(self._record.read_text(encoding="utf-8"))
+            record: dict[str, Any] = json.loads(self._record.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return record if isinstance(record, dict) else {}
+        return record
 
     def is_of(self, digest: str) -> bool:
         """Return whether the scores are those of copies with this digest."""
@@ -460,7 +433,12 @@ class _ScoreFile:
         write_text(self._record, json.dumps(record) + "\n")
 
 
-def _measure(plan: Plan, rivals: Sequence[Rival]) -> Study:
+def measure_study(plan: Plan, rivals: Sequence[Rival]) -> Study:
+    """Measure the trials that all detectors scored under all conditions.
+
+    Raises:
+        AsdfError: a class is missing among them.
+    """
     scores: dict[str, dict[str, Scores]] = {}
     clipped: dict[str, int] = {}
     problems: dict[str, str] = {}

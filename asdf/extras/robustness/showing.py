@@ -5,19 +5,17 @@ Invariant: every number is one of the study's; omitted and clipped recordings ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from asdf.extras.robustness.making import CLEAN, Condition
-from asdf.extras.robustness.running import METRICS, Compared, Measured, Study
+from asdf.extras.robustness.running import CORRECTED, METRICS, Measured, Study
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import Document, Figure, Items, Legend, Section, document_page
-from asdf.tables.booktabs import PACKAGES, as_latex
 from asdf.tables.page_cells import as_page
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text, words_at
-from asdf.tables.plain_text import as_csv, as_json, as_text
-from asdf.tables.table import Column, Columns, Table, Value, p_values, rate, texts
+from asdf.tables.renderers import PACKAGES, as_json, as_latex, as_text, records_of, table_csv
+from asdf.tables.table import Column, Columns, Table, Value, each, p_values, rate, texts
 from asdf.text import count_of, lines_and_more
 
 _SHOWN = 5
@@ -35,7 +33,7 @@ def study_files(
         left_out: Reasons for degradations that were not measured, by name.
         made_by: Provenance of the study: versions, command, digests.
     """
-    tables = {network: _condition_table(study, network) for network in study.judging}
+    tables = {network: condition_table(study, network) for network in study.judging}
     not_measured = [f"{name}: {reason}" for name, reason in left_out.items()]
     text = [_lead(study)]
     for network, table in tables.items():
@@ -46,22 +44,7 @@ def study_files(
     if left_out:
         text.append(f"Not measured:{lines_and_more(not_measured, len(not_measured))}")
     text += _left_out_notes(study)
-    # Not the keys of a record: clean speech has no changes, and some networks have no Cllr.
-    keys = ["network", "condition", "degradation", "family", "grade", "unit"]
-    for metric in METRICS:
-        for key in (metric, f"{metric}_change"):
-            keys += [key, f"{key}_low", f"{key}_high"]
-    keys += ["eer_p_holm", "min_dcf_p_holm"]
-    records = _records(study)
-    comparisons = []
-    for row in study.compared:
-        known = {"first": row.first, "second": row.second, "condition": row.condition}
-        comparison: dict[str, Any] = {**known}
-        for metric, interval in row.changes.items():
-            comparison |= _interval_record(f"{metric}_difference", interval)
-            comparison |= {f"{metric}_p": interval.p_value}
-            comparison |= {f"{metric}_p_holm": row.p_values[metric]}
-        comparisons.append(comparison)
+    results = results_table(study)
     content = {
         "made_by": dict(made_by),
         "bona_fide": study.counts[0],
@@ -71,8 +54,8 @@ def study_files(
             name: {"threshold": judging.threshold, "source": judging.source}
             for name, judging in study.judging.items()
         },
-        "results": records,
-        "comparisons": comparisons,
+        "results": records_of(results),
+        "comparisons": records_of(differences_table(study)),
         "clipped_copies": study.clipped,
         "not_measured": dict(left_out),
         "left_out_trials": study.left_out,
@@ -80,37 +63,55 @@ def study_files(
     facts = [f"{name}: {value}" for name, value in made_by.items()]
     return {
         "results.json": as_json(content),
-        "results.csv": as_csv(keys, records),
+        "results.csv": table_csv(results),
         "results.tex": "\n".join([PACKAGES, *map(as_latex, tables.values())]),
         "results.txt": "\n\n".join(text) + "\n",
-        "report.html": _page(study, tables, not_measured, facts),
+        "report.html": study_page(study, tables, not_measured, facts),
     }
 
 
-def _records(study: Study) -> list[dict[str, Any]]:
-    """Return the results as flat records of plain values; rates are fractions."""
-    by_name = {condition.name: condition for condition in study.conditions}
-    rows = []
-    for measured in study.measured:
-        row: dict[str, Any] = {"network": measured.network, "condition": measured.condition}
-        if condition := by_name.get(measured.condition):
-            degradation = condition.degradation
-            # JSON has no NaN.
-            grade = None if math.isnan(condition.grade) else condition.grade
-            row |= {"degradation": degradation.name, "family": degradation.family}
-            row |= {"grade": grade, "unit": degradation.unit}
-        for metric in METRICS:
-            row |= _interval_record(metric, measured.values.get(metric))
-            row |= _interval_record(f"{metric}_change", measured.changes.get(metric))
-        row |= {f"{metric}_p_holm": p_value for metric, p_value in measured.p_values.items()}
-        rows.append(row)
-    return rows
+def results_table(study: Study) -> Table:
+    """Return all results for programs, a row per detector and condition; rates are fractions."""
+    rows = study.measured
+    # Clean speech has no degradation, and no changes.
+    facts: dict[str, tuple[Any, ...]] = {CLEAN: (None, None, None, None)}
+    for known in study.conditions:
+        change = known.degradation
+        # The grade is NaN if there is none.
+        facts[known.name] = (change.name, change.family, known.grade, change.unit)
+    names, families, grades, units = zip(*(facts[row.condition] for row in rows), strict=True)
+    columns: Columns = [
+        texts("condition", each(rows, "condition")),
+        texts("degradation", names),
+        texts("family", families),
+        Column("grade", "grade").with_values(grades),
+        texts("unit", units),
+    ]
+    for metric in METRICS:
+        values = [_value(row.values.get(metric)) for row in rows]
+        columns.append((Column(metric, metric, over=_OVER), values))
+        values = [_value(row.changes.get(metric)) for row in rows]
+        columns.append((Column(f"{metric}_change", metric, over=_OVER), values))
+    for metric in CORRECTED:
+        corrected = [row.p_values.get(metric) for row in rows]
+        columns.append(Column(f"{metric}_p_holm", metric).with_values(corrected))
+    return Table(each(rows, "network"), columns, "network")
 
 
-def _interval_record(name: str, interval: Interval | None) -> dict[str, Any]:
-    if interval is None:
-        return {}
-    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+def differences_table(study: Study) -> Table:
+    """Return the differences of detectors for programs, a row per pair and condition."""
+    rows = study.compared
+    columns: Columns = [
+        texts("second", each(rows, "network")),
+        texts("condition", each(rows, "condition")),
+    ]
+    for metric in CORRECTED:
+        changes = [row.changes[metric] for row in rows]
+        columns.append((Column(f"{metric}_difference", metric), list(map(_value, changes))))
+        columns.append(Column(f"{metric}_p", metric).with_values(each(changes, "p_value")))
+        corrected = [row.p_values[metric] for row in rows]
+        columns.append(Column(f"{metric}_p_holm", metric).with_values(corrected))
+    return Table(each(rows, "other"), columns, "first")
 
 
 def _drawn(study: Study) -> str:
@@ -121,13 +122,13 @@ def _rows_of(study: Study, network: str) -> list[Measured]:
     return [row for row in study.measured if row.network == network]
 
 
-def _labels(study: Study, rows: Sequence[Measured] | Sequence[Compared]) -> list[str]:
+def _labels(study: Study, rows: Sequence[Measured]) -> list[str]:
     """Return the display names of conditions."""
     labels = {condition.name: condition.label for condition in study.conditions}
     return [labels.get(row.condition, CLEAN) for row in rows]
 
 
-def _condition_table(study: Study, network: str) -> Table:
+def condition_table(study: Study, network: str) -> Table:
     """Return the table of a detector: a row per condition, clean speech first."""
     rows = _rows_of(study, network)
     change = rate("eer_change", "change", over=_OVER, lower_is_better=None)
@@ -158,20 +159,21 @@ def _value(interval: Interval | None, *, in_title: bool = False) -> Value:
 
 def _comparison_tables(study: Study) -> dict[str, Table]:
     """Return a table of differences for each pair of detectors, by caption."""
-    pairs: dict[tuple[str, str], list[Compared]] = {}
+    pairs: dict[tuple[str, str], list[Measured]] = {}
     for row in study.compared:
-        pairs.setdefault((row.first, row.second), []).append(row)
+        pairs.setdefault((row.other, row.network), []).append(row)
     tables = {}
     for (first, second), rows in pairs.items():
+        # Differences are second - first, of error rates.
+        better = [second if row.changes["eer"].value < 0 else first for row in rows]
+        p_values_of = [row.p_values["eer"] for row in rows]
         verdicts = []
-        for row in rows:
-            # Differences are second - first, of error rates.
-            better = second if row.changes["eer"].value < 0 else first
-            verdicts.append(f"{better} is better" if row.p_values["eer"] < SIGNIFICANT else "")
+        for name, p_value in zip(better, p_values_of, strict=True):
+            verdicts.append(f"{name} is better" if p_value < SIGNIFICANT else "")
         column = rate("difference", "EER % difference", over=_OVER)
         columns: Columns = [
             (column, [_value(row.changes["eer"]) for row in rows]),
-            p_values([row.p_values["eer"] for row in rows]),
+            p_values(p_values_of),
             texts("finding", verdicts, is_left=True),
         ]
         tables[f"{second} less {first}"] = Table(_labels(study, rows), columns, "condition")
@@ -224,12 +226,12 @@ def _left_out_notes(study: Study) -> list[str]:
     ]
 
 
-def _page(
+def study_page(
     study: Study, tables: Mapping[str, Table], not_measured: Sequence[str], facts: Sequence[str]
 ) -> str:
     """Return a study as a page; `facts` are the small print below its title."""
     caption = ": rates in % with intervals of 95 %"
-    figures = _grades_figures(study)
+    figures = grades_figures(study)
     words = ["What each degradation costs at its grades."]
     sections = [
         Section("grades", "Error rate by grade", words, figures=figures[:1]),
@@ -253,12 +255,12 @@ def _page(
     if not_measured:
         items = Items("Degradations that were not measured", "", not_measured)
         sections.append(Section("left-out", "Not measured", lists=[items]))
-    alarms = list(filter(None, (_worst_sentence(study, network) for network in study.judging)))
+    alarms = list(filter(None, (worst_sentence(study, network) for network in study.judging)))
     title = f"Robustness of {', '.join(study.judging)}"
     return document_page(Document(title, [_lead(study)], sections, alarms=alarms, facts=facts))
 
 
-def _worst_sentence(study: Study, network: str) -> str:
+def worst_sentence(study: Study, network: str) -> str:
     """Return the conditions with the largest effect on a detector; '' if none is significant."""
     changed = [row for row in _rows_of(study, network) if row.p_values.get("eer", 1) < SIGNIFICANT]
     costly = [row for row in changed if row.changes["eer"].value > 0]
@@ -278,7 +280,7 @@ _FIGURES = (
 )
 
 
-def _grades_figures(study: Study) -> list[Figure]:
+def grades_figures(study: Study) -> list[Figure]:
     """Return a figure per metric, with a panel for each degradation with several grades."""
     graded: dict[str, list[Condition]] = {}
     for condition in study.conditions:
@@ -297,14 +299,14 @@ def _grades_figures(study: Study) -> list[Figure]:
         top = max(0.01, 1.05 * highest) * (100 if metric.percent else 1)
         label = f"{axis} ({unit})" if unit else axis
         y_axis = Axis(0, top, nice_ticks(0, top, 4), label)
-        panels = [_grade_panel(study, conditions, metric, unit, y_axis) for conditions in several]
+        panels = [grade_panel(study, conditions, metric, unit, y_axis) for conditions in several]
         text = "Bars are intervals of 95 %, the level line is clean speech."
         key = "grades" if metric.key == "eer" else f"grades-{metric.key}"
         figures.append(Figure(key, f"{metric.name} by grade", text, panels, legends=legends))
     return figures
 
 
-def _grade_panel(
+def grade_panel(
     study: Study, conditions: Sequence[Condition], metric: Column, unit: str, y_axis: Axis
 ) -> Panel:
     degradation = conditions[0].degradation

@@ -20,14 +20,13 @@ from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
 from asdf.runs.streams import input_name, show_error
 from asdf.segments import Reference, ScoredFrames, read_frame_scores, read_reference, spoofed_parts
-from asdf.tables.plain_text import as_json, as_lines
+from asdf.tables.renderers import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, each, rate, texts
 from asdf.tasks.localisation.located_measures import (
     Localisation,
     LocatedRecording,
     localisation,
     localisation_intervals,
-    pooled_stretches,
 )
 from asdf.text import quoted_and_more, read_number
 
@@ -58,18 +57,14 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -
         )
     frames = read_frame_scores(paths[0], args.hop)
     reference = read_reference(paths[1])
-    recordings, speakers = _locate(frames, reference, paths, args.ignore_others)
+    recordings, speakers = match_recordings(frames, reference, paths, args.ignore_others)
     threshold = thresholds[0] if len(thresholds) == 1 else thresholds or None
     result = localisation(recordings, resolutions, threshold)
     intervals = None
     if args.replicates:
         with replicates_bar(f"intervals of {systems[0].name}") as progress:
             intervals = localisation_intervals(
-                pooled_stretches(recordings),
-                result.threshold,
-                speakers=speakers,
-                replicates=args.replicates,
-                progress=progress,
+                recordings, result, speakers=speakers, replicates=args.replicates, progress=progress
             )
     entry = asdict(result)
     entry["agreement"] |= result.agreement.rates()
@@ -78,14 +73,15 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -
     if intervals is not None:
         entry["intervals"] = asdict(intervals)
     write_outputs([(args.json, lambda path: write_text(path, as_json(entry, indent=1)))])
-    lines = _describe(input_name(paths[0]), result, is_own=args.threshold is None)
+    lines = result_lines(input_name(paths[0]), result, is_own=args.threshold is None)
     if intervals is not None:
-        known = (("range EER", intervals.range_eer, 100), ("F1", intervals.f1, 1))
-        parts = []
-        for name, interval, factor in (*known, ("IoU", intervals.iou, 1)):
-            parts.append(f"{name} {factor * interval.low:.4g} .. {factor * interval.high:.4g}")
+        eer, f1, iou = intervals.range_eer, intervals.f1, intervals.iou
         drawn = "speakers" if speakers else "recordings"
-        lines.append(f"95 % over {intervals.groups} {drawn}: {', '.join(parts)}")
+        lines.append(
+            f"95 % over {intervals.groups} {drawn}: range EER {100 * eer.low:.4g} .. "
+            f"{100 * eer.high:.4g}, F1 {f1.low:.4g} .. {f1.high:.4g}, IoU {iou.low:.4g} .. "
+            f"{iou.high:.4g}"
+        )
     show("\n".join(lines), screen)
 
 
@@ -100,7 +96,7 @@ def _numbers(option: str, text: str | None, above: float, expected: str) -> list
     return numbers
 
 
-def _locate(
+def match_recordings(
     frames: list[ScoredFrames], reference: Reference, paths: Sequence[Path], ignore_others: bool
 ) -> tuple[list[LocatedRecording], list[str] | None]:
     """Return the recordings with frame scores and their spoofed parts, and their speakers.
@@ -119,9 +115,9 @@ def _locate(
             continue
         scored.add(index)
         speakers.append(known_speakers[index] if known_speakers else "")
+        # Text with a score per line states no duration.
         duration_s = recording.duration_s
         if duration_s is None:
-            # Text with a score per line states no duration.
             stated = reference.durations_s.get(reference.trials.ids[index])
             duration_s = stated or len(recording.scores) * recording.hop_s
         spoofed = spoofed_parts(reference.trials, index)
@@ -141,7 +137,8 @@ def _locate(
     return recordings, speakers if all(speakers) else None
 
 
-def _describe(name: str, result: Localisation, is_own: bool) -> list[str]:
+def result_lines(name: str, result: Localisation, is_own: bool) -> list[str]:
+    """Return the metrics of a file as lines of text, a row per length of frames."""
     origin = ", which is at the EER of these recordings themselves" if is_own else ""
     points = result.points
     eers = [result.range_eer.rate, *(point.eer for point in points)]

@@ -27,7 +27,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.metrics.detection import DetCurve, as_scores
 from asdf.metrics.intervals import Interval, rate_interval, read_intervals
 from asdf.segments import Segment, clipped, frame_count, frame_labels
-from asdf.tables.plain_text import as_lines
+from asdf.tables.renderers import as_lines
 from asdf.tables.table import Column, Columns, Table, Value, each, rate, texts
 
 _MAX_TIMES = 100_000
@@ -205,7 +205,7 @@ def localisation(
     else:
         stated, first = [threshold] * len(resolutions), threshold
     pairs = zip(resolutions, stated, strict=True)
-    points = [_point_result(recordings, hop_s, own) for hop_s, own in pairs]
+    points = [point_result(recordings, hop_s, own) for hop_s, own in pairs]
     is_bona_fide = stretches.is_bona_fide
     return Localisation(
         recordings=len(recordings),
@@ -224,28 +224,26 @@ def pooled_stretches(recordings: Sequence[LocatedRecording]) -> Stretches:
     Raises:
         AsdfError: no recording has a frame.
     """
-    known = [(index, one) for index, one in enumerate(recordings) if len(one.scores)]
-    parts = [_stretches_of(recording, index) for index, recording in known]
+    parts = []
+    for index, recording in enumerate(recordings):
+        if not len(recording.scores):
+            continue
+        starts = np.arange(len(recording.scores)) * recording.hop_s
+        # The first frame is kept in any recording; the last one extends to the recording's end.
+        starts = starts[: max(1, int(np.searchsorted(starts, recording.duration_s)))]
+        spoofed = clipped(recording.spoofed, recording.duration_s)
+        bounds = np.array(spoofed, np.float64).reshape(-1)  # start, end, start, end ...
+        edges = np.unique(np.concatenate([starts, bounds, [recording.duration_s]]))
+        # A middle lies inside one frame and one part, whatever the rounding of the edges.
+        middles = (edges[:-1] + edges[1:]) / 2
+        scores = recording.scores[np.searchsorted(starts, middles, side="right") - 1]
+        # A time after an odd number of bounds is in a spoofed part.
+        is_spoofed = np.searchsorted(bounds, middles) % 2 == 1
+        numbers = np.full(len(scores), index, np.intp)
+        parts.append((scores, ~is_spoofed, np.diff(edges), numbers))
     if not parts:
         raise AsdfError("there are no frames with scores. Is the file of frame scores complete?")
     return Stretches(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _stretches_of(recording: LocatedRecording, index: int) -> tuple[np.ndarray, ...]:
-    """Return the attributes of the `Stretches` of one recording, in order."""
-    starts = np.arange(len(recording.scores)) * recording.hop_s
-    # The first frame is kept in any recording; the last one extends to the end of the recording.
-    starts = starts[: max(1, int(np.searchsorted(starts, recording.duration_s)))]
-    spoofed = clipped(recording.spoofed, recording.duration_s)
-    bounds = np.array(spoofed, np.float64).reshape(-1)  # start, end, start, end ...
-    edges = np.unique(np.concatenate([starts, bounds, [recording.duration_s]]))
-    # A middle lies inside one frame and one part, whatever the rounding of the edges.
-    middles = (edges[:-1] + edges[1:]) / 2
-    frames = np.searchsorted(starts, middles, side="right") - 1
-    # A time after an odd number of bounds is in a spoofed part.
-    is_spoofed = np.searchsorted(bounds, middles) % 2 == 1
-    scores = recording.scores[frames]
-    return scores, ~is_spoofed, np.diff(edges), np.full(len(scores), index, np.intp)
 
 
 def range_eer(stretches: Stretches) -> RangeEer:
@@ -267,10 +265,14 @@ def range_eer(stretches: Stretches) -> RangeEer:
     return found
 
 
-def _point_result(
+def point_result(
     recordings: Sequence[LocatedRecording], hop_s: float, threshold: float | None
 ) -> PointResult:
-    """Return the metrics of frames of `hop_s`; None: at the threshold of their EER."""
+    """Return the metrics of frames of `hop_s` seconds.
+
+    Args:
+        threshold: Lowest score of a bona fide frame; None: that of the EER of these frames.
+    """
     frames = [_frames_of(recording, hop_s) for recording in recordings]
     pooled = np.concatenate([scores for scores, _ in frames])
     is_bona_fide = np.concatenate([labels for _, labels in frames]) == 1
@@ -300,9 +302,7 @@ def _frames_of(recording: LocatedRecording, hop_s: float) -> tuple[Floats, Label
         )
     hop_samples = round(hop_s * SAMPLE_RATE)
     if abs(hop_samples / SAMPLE_RATE - hop_s) > _MAX_GAP_S or hop_samples < 1:
-        raise AsdfError(
-            f"frames of {hop_s:g} s are not a whole number of samples at {SAMPLE_RATE} Hz."
-        )
+        raise AsdfError(f"frames of {hop_s:g} s are not a whole number of samples at 16 kHz.")
     samples = round(recording.duration_s * SAMPLE_RATE)
     labels = frame_labels(recording.spoofed, samples, hop_samples)
     # Networks may score one frame less than the recording has, or one that begins after its end.
@@ -345,8 +345,8 @@ class LocalisationIntervals:
 
 
 def localisation_intervals(
-    stretches: Stretches,
-    threshold: float,
+    recordings: Sequence[LocatedRecording],
+    result: Localisation,
     *,
     speakers: Sequence[str] | None = None,
     replicates: int = 1000,
@@ -356,13 +356,14 @@ def localisation_intervals(
     """Return intervals over recordings or speakers; they depend only on the data and the seed.
 
     Args:
-        threshold: Threshold of F1 and intersection over union.
+        result: Result of the recordings, with the threshold of F1 and intersection over union.
         speakers: Speaker of each recording; None: recordings are drawn.
         progress: Function called with the numbers of finished and of all replicates.
 
     Raises:
         AsdfError: there are too few spoofed, or too few bona fide, recordings or speakers.
     """
+    stretches = pooled_stretches(recordings)
     values = stretches.recording
     if speakers is not None:
         values = np.unique(np.asarray(speakers), return_inverse=True)[1][values]
@@ -371,7 +372,7 @@ def localisation_intervals(
     count = int(group_of.max()) + 1
     curve = _SortedStretches(stretches, group_of)
     # Seconds of hits, false alarms and misses of each group, (groups, 3).
-    kinds = _kinds(stretches, threshold)
+    kinds = _kinds(stretches, result.threshold)
     sums = [np.bincount(group_of, weights=stretches.seconds * chosen) for chosen in kinds]
     hits = np.stack(sums, axis=1)
     rng = np.random.default_rng(seed)
@@ -394,11 +395,10 @@ def localisation_intervals(
     # Recordings are groups too, since stretches of one recording are dependent.
     interval = partial(rate_interval, trials=count, groups=count)
     drawn = Agreement(*np.array(agreements).T)
-    whole = agreement_of(stretches, threshold)
     return LocalisationIntervals(
-        range_eer=interval(range_eer(stretches).rate, np.array(rates)),
-        f1=interval(whole.f1, drawn.f1),
-        iou=interval(whole.iou, drawn.iou),
+        range_eer=interval(result.range_eer.rate, np.array(rates)),
+        f1=interval(result.agreement.f1, drawn.f1),
+        iou=interval(result.agreement.iou, drawn.iou),
         groups=count,
     )
 
@@ -442,10 +442,9 @@ class _SortedStretches:
         return RangeEer(float((frr[best] + far[best]) / 2), float(self._thresholds[best]))
 
 
-RANGE_EER = rate("range_eer", "Range EER", states_unit=True)
 POINT_EER = rate("point_eer", "Point EER", states_unit=True)
 COLUMNS = (
-    RANGE_EER,
+    rate("range_eer", "Range EER", states_unit=True),
     POINT_EER,
     Column("f1", "F1", lower_is_better=False),
     Column("iou", "IoU", lower_is_better=False),
@@ -453,9 +452,9 @@ COLUMNS = (
     Column("recall", "Recall", lower_is_better=False, in_papers=False),
     Column("threshold", "Threshold", lower_is_better=None, in_papers=False),
 )
-_METRICS = ("range_eer", "f1", "iou")
+_EERS = {"range_eer": "range EER", "point_eer": "point EER"}
 _AGREEMENT = ("f1", "iou", "precision", "recall")
-_NUMBERS = ("range_eer", "point_eer", "hop_s", "threshold", *_AGREEMENT)
+_NUMBERS = (*_EERS, "hop_s", "threshold", *_AGREEMENT)
 
 
 @dataclass(frozen=True)
@@ -496,12 +495,8 @@ def located_text(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the records of a run as a table of aligned text."""
     results = list(map(located_result, records))
     columns: Columns = [texts("set", [str(entry["set"]) for entry in records], is_left=True)]
-    for column in (
-        rate("range_eer", "range EER", 3, states_unit=True),
-        rate("point_eer", "point EER", 3, states_unit=True),
-        Column("f1", "F1"),
-        Column("iou", "IoU"),
-    ):
+    shown = [rate(key, name, 3, states_unit=True) for key, name in _EERS.items()]
+    for column in (*shown, Column("f1", "F1"), Column("iou", "IoU")):
         columns.append(column.with_values(each(results, column.key)))
     columns.append(texts("threshold of", each(results, "threshold_of"), is_left=True))
     networks = [str(entry["network"]) for entry in records]
@@ -535,7 +530,7 @@ def located_record(
         "seconds": asdict(result.agreement),
     }
     if intervals is not None:
-        known = {name: getattr(intervals, name) for name in _METRICS}
+        known = {"range_eer": intervals.range_eer, "f1": intervals.f1, "iou": intervals.iou}
         record["intervals"] = {name: [one.low, one.high] for name, one in known.items()}
         record["intervals_over"] = f"{intervals.groups} {drawn}"
     return record

@@ -43,7 +43,7 @@ from asdf.segments import (
     write_frame_table,
 )
 from asdf.settings.sections import Localisation as FrameSettings
-from asdf.tables.plain_text import as_json
+from asdf.tables.renderers import as_json
 from asdf.tasks.localisation.located_measures import Localisation as Measured
 from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
@@ -51,7 +51,6 @@ from asdf.tasks.localisation.located_measures import (
     localisation_intervals,
     located_record,
     located_text,
-    pooled_stretches,
 )
 from asdf.training.losses.loss import ClipKey, Term
 from asdf.training.task import ScoredSet, Task
@@ -198,10 +197,7 @@ class Localisation(Task):
                 # A set that is too small has none.
                 with suppress(AsdfError):
                     intervals = localisation_intervals(
-                        pooled_stretches(recordings),
-                        result.threshold,
-                        speakers=speakers,
-                        replicates=_REPLICATES,
+                        recordings, result, speakers=speakers, replicates=_REPLICATES
                     )
                 drawn = "speakers" if speakers else "recordings"
                 entries.append(

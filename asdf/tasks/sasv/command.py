@@ -21,8 +21,15 @@ from asdf.metrics.detection import with_costs
 from asdf.metrics.tandem import TANDEM, TandemCost, TandemPath
 from asdf.runs.files import write_text
 from asdf.runs.streams import input_name, show_error
-from asdf.tables.booktabs import PACKAGES, as_latex
-from asdf.tables.plain_text import as_csv, as_json, as_lines, as_sheet, bounds_records
+from asdf.tables.renderers import (
+    PACKAGES,
+    as_csv,
+    as_json,
+    as_latex,
+    as_lines,
+    as_sheet,
+    bounds_records,
+)
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,

@@ -1,4 +1,4 @@
-"""Generalisation to other corpora: error rates per set, averaged and pooled, and their table.
+"""Generalisation to other corpora: error rates per set, averaged, pooled and published ones.
 
 Invariant: a configuration has an average and a pooled result only over sets on which all of its
 networks were scored. Sets of the training corpus are marked and never included in an average over
@@ -7,25 +7,37 @@ other corpora.
 The average weights every set equally, each at its own threshold. The pooled EER uses all trials in
 one DET curve, with one threshold for all sets, so it also shows whether scores are comparable
 between corpora. The pooled trials are drawn like those of a single set.
+
+Published results are in references.json, each set with its names in recipes and corpora. One is
+shown for a set only if the set has its known name and exactly the published numbers of trials, and
+as much of each recording was scored. Results on another subset are not comparable (on all trials of
+ASVspoof 2021 LA, EERs are several times those on its subset eval), nor are results with other
+lengths. The scored lengths are those of the authors' published evaluation code: AASIST,
+SSL_Anti-spoofing and SLS use 64,600 samples, Conformer-TCM and XLSR-Mamba 66,800 on ASVspoof 2021
+and 64,600 on In-the-Wild, Nes2Net-X 64,600 on ASVspoof 2021 and whole recordings on In-the-Wild.
+The lengths behind results that later papers report for other systems are unknown.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from asdf.errors import AsdfError
+from asdf.facts import PUBLISHED as PUBLISHED_TRIALS
+from asdf.facts import Published
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
-from asdf.tables.booktabs import as_latex
 from asdf.tables.page_cells import PageTable, as_page
-from asdf.tables.plain_text import as_json, as_lines
+from asdf.tables.renderers import as_json, as_latex, as_lines
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, labels_of, rate, texts
 from asdf.tasks.studies.configurations import Configuration, Measured, find_configurations
 from asdf.tasks.studies.over_seeds import (
@@ -36,12 +48,77 @@ from asdf.tasks.studies.over_seeds import (
     draw_seeds,
     spreads,
 )
-from asdf.tasks.studies.references import KNOWN_SETS, Reference, comparable, of_the_same_length
 from asdf.tasks.studies.seed_results import SEEDS_LEAD, OverSeeds, is_worse
-from asdf.trials.how_scored import described, role_words
+from asdf.trials.how_scored import ScoredLength, described, parse_scored_length, role_words
 from asdf.trials.run_folder import RunFolder
 from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import join
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A published result.
+
+    Attributes:
+        eer: Equal error rate, in %.
+        min_tdcf: Minimum of the normalised t-DCF; None if it was not published.
+        note: Remark on it.
+        scored: Part of each recording that was scored; None if unknown.
+    """
+
+    system: str
+    eer: float
+    min_tdcf: float | None
+    paper: str
+    note: str = ""
+    scored: ScoredLength | None = None
+
+
+@dataclass(frozen=True)
+class KnownSet:
+    """A public evaluation set: its numbers of trials, and the results published on it."""
+
+    title: str
+    trials: Published
+    results: tuple[Reference, ...]
+
+
+def _read_sets() -> dict[str, KnownSet]:
+    facts = json.loads(Path(__file__).with_name("references.json").read_text(encoding="utf-8"))
+    sets: dict[str, KnownSet] = {}
+    for entry in facts["sets"]:
+        results = []
+        for result in entry["results"]:
+            length = result.pop("scored")
+            scored = None if length is None else parse_scored_length(length)
+            paper = facts["papers"][result.pop("paper")]
+            results.append(Reference(paper=paper, scored=scored, **result))
+        trials = PUBLISHED_TRIALS[entry["corpus"]][entry["subset"]]
+        sets |= dict.fromkeys(entry["names"], KnownSet(entry["title"], trials, tuple(results)))
+    return sets
+
+
+KNOWN_SETS = _read_sets()
+"""Known sets, by their names in recipes ('NAME-eval') and corpora ('NAME:eval')."""
+
+
+def comparable(name: str, bona_fide: int, spoof: int) -> KnownSet | None:
+    """Return the known set with this name and these numbers of trials; else None."""
+    known = KNOWN_SETS.get(name)
+    if known is None or (known.trials.bona_fide, known.trials.spoof) != (bona_fide, spoof):
+        return None
+    return known
+
+
+def of_the_same_length(known: KnownSet, scored: ScoredLength | None) -> list[Reference]:
+    """Return the published results for which as much of each recording was scored.
+
+    None matches an unknown length.
+    """
+    if scored is None:
+        return []
+    return [one for one in known.results if one.scored and one.scored.agrees_with(scored)]
+
 
 _TRAINING_SETS = "recipe.training_sets"
 # Suffixes of the names of a corpus's sets.

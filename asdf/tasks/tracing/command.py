@@ -12,10 +12,15 @@ from asdf.commands.judged_files import System
 from asdf.commands.outputs import show, write_outputs
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import write_text
-from asdf.tables.plain_text import as_json
-from asdf.tasks.tracing.source_measures import SourceResult, evaluate_sources
+from asdf.tables.renderers import as_json
+from asdf.tasks.tracing.source_measures import (
+    SourceResult,
+    confusion_svg,
+    evaluate_sources,
+    sources_record,
+    sources_text,
+)
 from asdf.tasks.tracing.source_scores import read_source_scores, values_of
-from asdf.tasks.tracing.source_tables import confusion_svg, sources_record, sources_text
 
 
 def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> None:

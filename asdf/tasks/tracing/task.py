@@ -40,8 +40,14 @@ from asdf.runs.seeds import derived_seed
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
-from asdf.tables.plain_text import as_json
-from asdf.tasks.tracing.source_measures import describe_traced, evaluate_sources
+from asdf.tables.renderers import as_json
+from asdf.tasks.tracing.source_measures import (
+    confusion_svg,
+    describe_traced,
+    evaluate_sources,
+    sources_record,
+    sources_text,
+)
 from asdf.tasks.tracing.source_scores import (
     BONA_FIDE_CLASS,
     BONA_FIDE_RULES,
@@ -57,7 +63,6 @@ from asdf.tasks.tracing.source_scores import (
     trace,
     write_source_scores,
 )
-from asdf.tasks.tracing.source_tables import confusion_svg, sources_record, sources_text
 from asdf.text import and_more
 from asdf.training.losses.loss import ClipKey, Term
 from asdf.training.task import ScoredSet, Task

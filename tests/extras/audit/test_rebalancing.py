@@ -12,9 +12,14 @@ import soundfile
 
 from asdf.__main__ import main
 from asdf.errors import AsdfError
-from asdf.extras.audit.auditing import audit_recordings
+from asdf.extras.audit.auditing import (
+    Rebalanced,
+    audit_recordings,
+    choose_matches,
+    places_of,
+    rebalance,
+)
 from asdf.extras.audit.measuring import Measured
-from asdf.extras.audit.rebalancing import Rebalanced, _choose, _places, rebalance
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
 from tests.extras.audit.conftest import QUICK, RATE, voice
@@ -112,15 +117,10 @@ def test_classes_that_do_not_overlap_are_refused() -> None:
         rebalanced(corpus(9.0))
 
 
-def test_lists_without_a_shortcut_are_refused() -> None:
-    with pytest.raises(AsdfError, match="no shortcut"):
-        rebalanced(corpus(0.0))
-
-
 def test_places_are_middle_ranks_and_unknown_values_lie_apart() -> None:
-    places = _places([3.0, 1.0, 1.0, None, 2.0])
+    places = places_of([3.0, 1.0, 1.0, None, 2.0])
     assert places.tolist() == [0.875, 0.25, 0.25, -10.0, 0.625]
-    words = _places(["a", "b", None])
+    words = places_of(["a", "b", None])
     assert len(set(words.tolist())) == 3
     assert np.abs(np.diff(np.sort(words))).min() > 1
 
@@ -129,9 +129,9 @@ def test_the_number_of_matches_keeps_most_recordings() -> None:
     order = np.array([0, 1, 2])
     matches = np.array([[10, 11, 12], [13, 14, -1]])
     # Three with one match are six, two with two matches are six: the first is taken.
-    assert _choose(order, matches).tolist() == [0, 1, 2, 10, 11, 12]
+    assert choose_matches(order, matches).tolist() == [0, 1, 2, 10, 11, 12]
     matches = np.array([[10, 11, 12], [13, 14, 15]])
-    assert len(_choose(order, matches)) == 9
+    assert len(choose_matches(order, matches)) == 9
 
 
 def write_recordings(folder: Path, count: int = 120) -> Path:

@@ -9,8 +9,7 @@ import pytest
 import scipy.signal
 import soundfile
 
-from asdf.extras.robustness import sounds
-from asdf.extras.robustness.degradations import DEGRADATIONS, Draw, Material
+from asdf.extras.robustness.degradations import DEGRADATIONS, Draw, Material, room_response
 from tests.extras.robustness.conftest import tone
 
 RATE = 16000
@@ -71,7 +70,7 @@ def test_babble_is_six_other_recordings_at_the_ratio(tmp_path) -> None:
 
 @pytest.mark.parametrize("rt60", [0.3, 0.6, 1.2])
 def test_a_room_dies_away_in_its_time(rt60: float) -> None:
-    response = sounds.room_response(rt60, np.random.default_rng(2)).astype(np.float64)
+    response = room_response(rt60, np.random.default_rng(2)).astype(np.float64)
     tail = response[1:]
     assert np.sum(tail**2) == pytest.approx(response[0] ** 2, rel=1e-6)
     # Schroeder 1965: the energy that is still to come, fitted from -5 to -25 dB.
@@ -85,7 +84,7 @@ def test_a_room_dies_away_in_its_time(rt60: float) -> None:
 def test_speech_in_a_room_is_convolved_with_it() -> None:
     speech = noise(0.5)
     wet = degrade("room", speech, 0.3)
-    response = sounds.room_response(0.3, np.random.default_rng(5))
+    response = room_response(0.3, np.random.default_rng(5))
     expected = scipy.signal.fftconvolve(speech.astype(np.float64), response)[: len(speech)]
     expected *= np.sqrt(np.sum(speech.astype(np.float64) ** 2) / np.sum(expected**2))
     np.testing.assert_allclose(wet, expected, atol=1e-6)

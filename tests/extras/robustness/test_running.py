@@ -17,10 +17,10 @@ from asdf.extras.robustness.degradations import Material
 from asdf.extras.robustness.making import Maker, choose_conditions
 from asdf.extras.robustness.running import Plan, Rival, run_study
 from asdf.extras.robustness.showing import study_files
-from asdf.extras.robustness.worker_processes import worker_processes
 from asdf.metrics.bootstrap import confidence_intervals, paired_test
 from asdf.metrics.calibration import calibrate, eer_threshold
 from asdf.metrics.detection import cllr
+from asdf.runs.pool import worker_pool
 from asdf.trials.score_file import read_scores
 from tests.extras.robustness.conftest import LevelDetector
 
@@ -34,13 +34,13 @@ def material_of(trials) -> Material:
 def plan_of(trials, folder: Path, **options) -> Plan:
     material = material_of(trials)
     only = options.pop("only", ONLY)
-    conditions = choose_conditions(material, only).conditions
+    conditions = choose_conditions(material, only)[0]
     plan = {"replicates": 60, "workers": 0, **options}
     return Plan(trials=trials, conditions=conditions, material=material, folder=folder, **plan)
 
 
 def maker_of(trials, folder: Path, seed: int) -> Maker:
-    with worker_processes(0, material_of(trials)) as compute:
+    with worker_pool(0, material_of(trials)) as compute:
         return Maker(trials, folder, material_of(trials), seed, compute)
 
 
@@ -50,9 +50,9 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def make_all(trials, folder: Path, workers: int, only=("white_10", "babble_0")) -> dict[str, str]:
-    with worker_processes(workers, material_of(trials)) as compute:
+    with worker_pool(workers, material_of(trials)) as compute:
         maker = Maker(trials, folder, material_of(trials), 3, compute)
-        for condition in choose_conditions(material_of(trials), only).conditions:
+        for condition in choose_conditions(material_of(trials), only)[0]:
             for _, _, problem in maker.make(condition):
                 assert not problem
     return digests(folder)
@@ -96,7 +96,7 @@ def test_copies_of_another_recording_or_seed_are_made_again(trials, tmp_path) ->
     after = make_all(trials, tmp_path / "a", 0)
     assert {name for name in before if before[name] != after[name]} >= {"white_10/000000_r0.flac"}
     maker = maker_of(trials, tmp_path / "a", 4)
-    [condition] = choose_conditions(material_of(trials), ["white_10"]).conditions
+    [condition] = choose_conditions(material_of(trials), ["white_10"])[0]
     list(maker.make(condition))
     other = digests(tmp_path / "a")
     assert all(other[name] != after[name] for name in after if name.startswith("white"))
@@ -106,7 +106,7 @@ def test_a_copy_is_the_degraded_waveform_to_24_bits_and_clipping_is_counted(
     trials, tmp_path
 ) -> None:
     maker = maker_of(trials, tmp_path, 0)
-    [quiet, loud] = choose_conditions(material_of(trials), ["gain_-20", "gain_20"]).conditions
+    [quiet, loud] = choose_conditions(material_of(trials), ["gain_-20", "gain_20"])[0]
     list(maker.make(quiet))
     index = 5
     expected = read_audio(trials.path(index)) / np.float32(10)

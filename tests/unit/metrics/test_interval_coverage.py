@@ -19,6 +19,7 @@ from asdf.segments import Segment
 from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     agreement_of,
+    localisation,
     localisation_intervals,
     pooled_stretches,
     range_eer,
@@ -313,8 +314,9 @@ def test_localisation(recordings):
     agreement = agreement_of(population, 0.0)
     rates, f1s, ious = [], [], []
     for _ in range(200):
-        stretches = pooled_stretches(located(rng, recordings))
-        intervals = localisation_intervals(stretches, 0.0, replicates=REPLICATES)
+        drawn = located(rng, recordings)
+        measured = localisation(drawn, threshold=0.0)
+        intervals = localisation_intervals(drawn, measured, replicates=REPLICATES)
         rates.append(intervals.range_eer)
         f1s.append(intervals.f1)
         ious.append(intervals.iou)

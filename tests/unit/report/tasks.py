@@ -16,11 +16,9 @@ from asdf.tasks.localisation.located_measures import (
     localisation,
     localisation_intervals,
     located_record,
-    pooled_stretches,
 )
-from asdf.tasks.tracing.source_measures import evaluate_sources
+from asdf.tasks.tracing.source_measures import evaluate_sources, sources_record
 from asdf.tasks.tracing.source_scores import SourceScores, write_source_scores
-from asdf.tasks.tracing.source_tables import sources_record
 
 PROBABILITIES = [
     [0.90, 0.05, 0.05],  # right
@@ -87,8 +85,8 @@ def write_located(
     result = localisation(recordings, threshold=0.0)
     intervals = None
     if with_intervals:
-        stretches = pooled_stretches(recordings)
-        intervals = localisation_intervals(stretches, 0.0, replicates=20)
+        measured = localisation(recordings, threshold=0.0)
+        intervals = localisation_intervals(recordings, measured, replicates=20)
     record = located_record(network, set_name, "dev", result, intervals, "recordings")
     (folder / "results" / "localisation.json").write_text(json.dumps([record]))
     return record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asdf.report.courses import training_course
+from asdf.report.drawing import training_course
 
 NAN = float("nan")
 

@@ -12,7 +12,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.metrics.metric_columns import METRICS
-from asdf.tables.booktabs import latex_text
+from asdf.tables.renderers import latex_text
 from tests.conftest import ROOT
 from tests.proofs.test_results import write_detection
 from tests.unit.report.folders import make_run

@@ -8,7 +8,7 @@ import pytest
 from asdf.errors import AsdfError
 from asdf.evaluation import evaluate, read_scores
 from asdf.report import gather, runs_in
-from asdf.report.courses import page_data
+from asdf.report.drawing import page_data
 from asdf.report.gathering import chosen, distinct_names
 from asdf.runs.evaluations import best_network
 from asdf.trials.run_folder import open_run_folder

@@ -17,13 +17,13 @@ from asdf.evaluation import Result, Scores, evaluate, read_scores
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.summary import Summary
 from asdf.report import report_page
-from asdf.report.courses import as_json
 from asdf.report.curves import Histogram
+from asdf.report.drawing import as_json
 from asdf.report.gathering import Measurement, ReportFinding, fold_findings
 from asdf.report.html_page import render
 from asdf.report.result_tables import published_results
 from asdf.tables.page_cells import heat_step
-from asdf.tasks.studies.references import KNOWN_SETS, comparable
+from asdf.tasks.studies.generalisation import KNOWN_SETS, comparable
 from asdf.trials.how_scored import PUBLISHED, HowScored, ScoredLength
 from tests.unit.report.folders import HOSTILE, gathered_of, make_run
 

@@ -7,9 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from asdf.report.courses import training_course
 from asdf.report.curves import Histogram
-from asdf.report.drawing import course_panel, histogram_panel, loss_lines, set_lines
+from asdf.report.drawing import (
+    course_panel,
+    histogram_panel,
+    loss_lines,
+    set_lines,
+    training_course,
+)
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
 
 PANEL = Panel(

@@ -8,7 +8,7 @@ import pytest
 from asdf.__main__ import main
 from asdf.evaluation import evaluate, read_scores
 from asdf.report import runs_to_latex
-from asdf.tables.booktabs import latex_text
+from asdf.tables.renderers import latex_text
 from asdf.tasks.studies.seed_results import seed_sentences
 from tests.unit.report.folders import gathered_of
 from tests.unit.report.seeded import make_seeded_run

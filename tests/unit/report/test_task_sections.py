@@ -12,8 +12,7 @@ from asdf.__main__ import main
 from asdf.report import report_page, runs_to_latex
 from asdf.report.task_results import localisation_tables, source_sections
 from asdf.tasks.localisation.located_measures import located_result
-from asdf.tasks.tracing.source_measures import evaluate_sources
-from asdf.tasks.tracing.source_tables import source_result, sources_record
+from asdf.tasks.tracing.source_measures import evaluate_sources, source_result, sources_record
 from tests.unit.report.folders import HOSTILE, make_run
 from tests.unit.report.folders import gathered_of as gathered
 from tests.unit.report.tasks import (

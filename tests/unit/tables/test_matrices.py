@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from asdf.tables.matrices import Matrix
+from asdf.tables.panels import Matrix
 from tests.unit.report.tasks import OPEN, traced
 
 MATRIX = Matrix(
@@ -25,8 +25,7 @@ def test_the_svg_has_each_number_on_its_colour():
 
 def test_papers_show_the_confusion_matrix_of_the_page():
     from asdf.report import plots
-    from asdf.tasks.tracing.source_measures import evaluate_sources
-    from asdf.tasks.tracing.source_tables import confusion_matrix
+    from asdf.tasks.tracing.source_measures import confusion_matrix, evaluate_sources
 
     result = evaluate_sources(traced(OPEN))
     axes, bar = plots.confusion_plot(result, "net").axes

@@ -5,9 +5,16 @@ from __future__ import annotations
 import json
 
 from asdf.metrics.bootstrap import Interval
-from asdf.tables.booktabs import as_latex
 from asdf.tables.page_cells import as_page, heat_step
-from asdf.tables.plain_text import as_csv, as_json, as_lines, as_text, bounds_record, bounds_records
+from asdf.tables.renderers import (
+    as_csv,
+    as_json,
+    as_latex,
+    as_lines,
+    as_text,
+    bounds_record,
+    bounds_records,
+)
 from asdf.tables.table import Table, Value, counts, rate, texts
 from asdf.tasks.studies.over_seeds import Spread
 

@@ -9,6 +9,7 @@ from asdf.segments import Segment
 from asdf.tasks.localisation.located_measures import (
     LocatedRecording,
     agreement_of,
+    localisation,
     localisation_intervals,
     pooled_stretches,
     range_eer,
@@ -27,9 +28,8 @@ def drawn(count: int) -> list[LocatedRecording]:
 @pytest.mark.parametrize("speakers", [None, ["a", "b", "c", "a", "b", "c", "a", "b"]])
 def test_replicates_are_those_of_recordings_drawn_one_by_one(speakers):
     recordings = drawn(8)
-    result = localisation_intervals(
-        pooled_stretches(recordings), 0.1, speakers=speakers, replicates=40, seed=3
-    )
+    measured = localisation(recordings, threshold=0.1)
+    result = localisation_intervals(recordings, measured, speakers=speakers, replicates=40, seed=3)
     names = speakers or [str(index) for index in range(8)]
     groups = sorted(set(names))
     rng = np.random.default_rng(3)
@@ -66,4 +66,4 @@ def test_replicates_are_those_of_recordings_drawn_one_by_one(speakers):
 def test_too_few_recordings_have_no_interval():
     recordings = drawn(2)[1:]
     with pytest.raises(AsdfError, match="too few are spoofed"):
-        localisation_intervals(pooled_stretches(recordings), 0, replicates=20)
+        localisation_intervals(recordings, localisation(recordings), replicates=20)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from asdf.tasks.studies.references import KNOWN_SETS, of_the_same_length
+from asdf.tasks.studies.generalisation import KNOWN_SETS, of_the_same_length
 from asdf.trials.how_scored import PUBLISHED, WHOLE, ScoredLength
 
 _66800 = ScoredLength(66800, 66800)

@@ -17,7 +17,7 @@ from asdf.metrics.llr_maps import log10_llr
 from asdf.scoring.columns import CANNOT_TELL, UNDECIDED
 from asdf.scoring.parts import worst_first
 from asdf.scoring.scored import MIXED, Scored
-from asdf.tables.plain_text import as_json
+from asdf.tables.renderers import as_json
 from asdf.text import count_of
 
 _FEW = 100

@@ -1,8 +1,8 @@
 """Heat maps show their numbers."""
 
 from asdf.metrics.results import Condition, Result
-from asdf.report.conditions import ConditionTable
 from asdf.report.plots import heat_map
+from asdf.report.result_tables import ConditionTable
 
 
 def condition(value: str, eer: float) -> Condition:

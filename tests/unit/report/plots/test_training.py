@@ -1,6 +1,6 @@
 """Training curves: every record, and a legend outside of the axes."""
 
-from asdf.report.courses import training_course
+from asdf.report.drawing import training_course
 from asdf.report.plots import training_curves
 
 EVALUATION = {"kind": "evaluation", "step": 9, "epoch": 1.0, "network": "epoch.1.pt"}

@@ -10,8 +10,7 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks.build import build_network
-from asdf.report.courses import training_course
-from asdf.report.drawing import course_lines
+from asdf.report.drawing import course_lines, training_course
 from asdf.training.objective import Objective, TargetSource, check_needs
 from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings

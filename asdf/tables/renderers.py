@@ -1,10 +1,16 @@
-"""Results as plain text: aligned tables, and CSV and JSON with all digits for programs."""
+"""Tables as text: aligned for a terminal, LaTeX for papers, and CSV and JSON for programs.
+
+Invariant: CSV and JSON have all digits. In LaTeX, with the package booktabs, numbers are rounded as
+the field publishes them, and no table is wider than a page of the class article: columns that do
+not fit go into another `tabular` below.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -118,6 +124,33 @@ def group_columns(widths: Sequence[float], room: float) -> list[list[int]]:
     return groups
 
 
+def records_of(table: Table, *, is_whole: bool = False) -> list[dict[str, Any]]:
+    """Return a record per row: its name, its values by key, and the ends of their intervals.
+
+    Args:
+        is_whole: Whether a value that a row lacks is None, instead of left out.
+    """
+    records: list[dict[str, Any]] = [{table.row_heading: name} for name in table.rows]
+    for column, values in table.columns:
+        for record, value in zip(records, values, strict=True):
+            cell = value.number if value.text is None else value.text
+            if cell is not None or is_whole:
+                # JSON has no NaN.
+                record[column.key] = None if cell != cell else cell
+            for bounds in value.intervals.values():
+                record |= {f"{column.key}_low": bounds.low, f"{column.key}_high": bounds.high}
+    return records
+
+
+def table_csv(table: Table) -> str:
+    """Return the records of a table as CSV; columns with `over` have those of their intervals."""
+    keys = [table.row_heading]
+    for column, _ in table.columns:
+        ends = [f"{column.key}_low", f"{column.key}_high"] if column.over else []
+        keys += [column.key, *ends]
+    return as_csv(keys, records_of(table))
+
+
 def as_csv(
     keys: Sequence[str], records: Iterable[Mapping[str, Any]], *, has_head: bool = True
 ) -> str:
@@ -158,3 +191,100 @@ def bounds_record(interval: Bounds | None) -> dict[str, float] | None:
 def bounds_records(intervals: Mapping[str, Bounds]) -> dict[str, dict[str, float] | None] | None:
     """Return the bounds of intervals by metric; None without intervals."""
     return {name: bounds_record(known) for name, known in intervals.items()} or None
+
+
+PACKAGES = "% \\usepackage{booktabs}\n"
+"""Begins a file of such tables."""
+
+_ESCAPED = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "…": r"\ldots{}",
+}
+# Text width of the class article at 10 points, the narrowest page that a table must fit.
+_WIDTH_PT = 340
+_GAP_PT = 12.1
+# Extra width of a bold number.
+_BOLD_PT = 5.0
+_NO_MARKUP = str.maketrans("", "", "\\{}")
+# Each kind counts as its widest letter in Computer Modern, which overestimates the width.
+_WIDE = "mwMW@%—…"
+_NARROW = "ijlt.,;:'|!()[] -"
+
+
+def as_latex(table: Table) -> str:
+    """Return a table as one or more `tabular`, with an interval of each value in brackets."""
+    columns = []
+    for column, values in table.columns:
+        if column.in_papers:
+            heading = latex_text(column.heading) + column.paper_mark
+            columns.append([heading, *(_cell(column, v) for v in values)])
+    names = [table.row_heading, *map(latex_text, table.labels or table.rows)]
+    widths = list(map(_column_width, columns))
+    room = _WIDTH_PT - _column_width(names)
+    parts = []
+    for group in group_columns(widths, room):
+        shown = [names]
+        shown += [columns[index] for index in group]
+        head, *body = rows_of(shown)
+        alignment = "l" + "r" * (len(head) - 1)
+        # \noindent: a paragraph's indent would push a full table over the margin.
+        lines = [f"\\noindent\\begin{{tabular}}{{{alignment}}}", "\\toprule"]
+        lines += [_latex_row(head), "\\midrule", *map(_latex_row, body)]
+        parts.append("\n".join([*lines, "\\bottomrule", "\\end{tabular}"]))
+    note = "\\par\n".join(f"{{\\footnotesize {latex_text(text)}}}" for text in table.notes)
+    parts.append(f"{note}\\par\n")
+    return "\n\\par\\medskip\n".join(parts)
+
+
+def _cell(column: Column, value: Value) -> str:
+    if value.text is not None:
+        return latex_text(value.text)
+    text = column.format(value.number, paper=True, absent="--")
+    # Only the value is bold, not its interval or mark.
+    if value.is_best:
+        text = f"\\textbf{{{text}}}"
+    over = bracketed(value)
+    if value.deviation is not None:
+        text += f" $\\pm$ {column.format(value.deviation, paper=True)}"
+    elif over and value.number is not None:
+        text += f" ({column.format_bounds(value.intervals[over], '--', paper=True)})"
+    return text + value.paper_remark
+
+
+def bracketed(value: Value) -> str:
+    """Return what the interval in brackets is over: speakers, if they are known; '' if none is."""
+    return next((over for over in ("speakers", "trials") if over in value.intervals), "")
+
+
+def latex_text(text: str) -> str:
+    """Return `text` with the special characters of LaTeX escaped."""
+    return "".join(_ESCAPED.get(character, character) for character in text)
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _column_width(column: Sequence[str]) -> float:
+    """Return the maximum width of a column, in points at a 10-point font, with its gap."""
+    widths = []
+    for cell in column:
+        # Count each command such as \ldots{} as one wide character.
+        visible = re.sub(r"\\[a-z]+\{\}", "m", cell.replace("\\textbf", ""))
+        width = sum(map(_character_width, visible.translate(_NO_MARKUP)))
+        widths.append(width + _BOLD_PT if "\\textbf" in cell else width)
+    return max(widths) + _GAP_PT
+
+
+def _character_width(character: str) -> float:
+    if character in _WIDE:
+        return 10.4
+    if character in _NARROW:
+        return 4.0
+    if character.isdigit():
+        return 5.1
+    return 8.0 if character.isupper() else 5.8

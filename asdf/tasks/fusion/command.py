@@ -50,7 +50,7 @@ from asdf.metrics.summary import speakers_of
 from asdf.runs.files import write_text
 from asdf.runs.streams import input_name
 from asdf.scoring.network_check import check_networks_of, network_of, warn_of_other_network
-from asdf.tables.plain_text import as_json, as_lines
+from asdf.tables.renderers import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, each, texts
 from asdf.tasks.fusion.gain import FusionGain, make_folds, measure_gain
 from asdf.text import p_value_text

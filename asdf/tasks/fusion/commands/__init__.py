@@ -1,1 +1,0 @@
-"""The command of fused systems, `fuse`, in parts."""
