@@ -49,7 +49,7 @@ SHORT = (
     "tests/unit/scoring/test_precision.py",
     "tests/unit/scoring/test_detector.py",
     "tests/unit/training/test_cached_features.py",
-    "tests/unit/training/test_compiling.py",
+    "tests/unit/training/test_passes.py",
     "tests/unit/training/test_optimisers.py",
     "tests/recipes/test_whole_run.py",
 )

@@ -38,19 +38,6 @@ _MIXUP_ALPHA = 0.4
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """The partner and weight of a mixed clip.
-
-    Attributes:
-        partner: Index of the other utterance in the list.
-        weight: Weight of the clip itself, 0 to 1 in float32; the partner has the remainder.
-    """
-
-    partner: int
-    weight: float
-
-
-@dataclass(frozen=True)
 class Mixtures:
     """The mixtures of n clips: partners (n,) int64, weights (n,) float32, 1 for unmixed clips."""
 
@@ -74,10 +61,11 @@ class Mixup:
     alpha: float
     utterances: int
 
-    def draw(self, key: tuple[int, int]) -> Mixture | None:
-        """Return the mixture of the clip with the key (epoch, utterance); None if it is not mixed.
+    def draw(self, key: tuple[int, int]) -> tuple[int, float] | None:
+        """Return the partner of the clip with the key (epoch, utterance), and the clip's weight.
 
-        All other utterances are equally likely.
+        The partner is an index into the list, all others being equally likely, and has the
+        remainder of the weight, 0 to 1 in float32. The result is None if the clip is not mixed.
         """
         epoch, index = key
         rng = generator(self.seed, "mixup", epoch, index)
@@ -86,9 +74,7 @@ class Mixup:
         weight = np.float32(rng.beta(self.alpha, self.alpha))
         partner = int(rng.integers(self.utterances - 1))
         # Skip the utterance itself.
-        if partner >= index:
-            partner += 1
-        return Mixture(partner, float(weight))
+        return partner + (partner >= index), float(weight)
 
     def draw_all(self, keys: Sequence[tuple[int, int]]) -> Mixtures:
         """Return the mixtures of several keys; a clip that is not mixed is its own partner."""
@@ -97,8 +83,7 @@ class Mixup:
         for row, key in enumerate(keys):
             mixture = self.draw(key)
             if mixture is not None:
-                partners[row] = mixture.partner
-                weights[row] = mixture.weight
+                partners[row], weights[row] = mixture
         return Mixtures(partners, weights)
 
 
@@ -173,9 +158,8 @@ class Batch:
         clips_BT = self.unboosted.boosted()
         if self.mixed_R is None or self.weights_R1 is None:
             return clips_BT
-        size = len(clips_BT) - len(self.mixed_R)
-        unmixed_BT = clips_BT[:size]
-        partners_RT = clips_BT[size:]
+        partner_count = len(self.mixed_R)
+        unmixed_BT, partners_RT = clips_BT[:-partner_count], clips_BT[-partner_count:]
         mixed_RT = unmixed_BT.index_select(0, self.mixed_R)
         mixed_RT = self.weights_R1 * mixed_RT + (1 - self.weights_R1) * partners_RT
         return unmixed_BT.index_copy(0, self.mixed_R, mixed_RT)
@@ -195,11 +179,9 @@ class Batch:
 
     def _parts(self) -> dict[str, Any]:
         """Return the attributes that hold tensors, by name, except the further inputs."""
-        parts = {}
-        for name, value in vars(self).items():
-            if value is not None and name not in ("error", "further"):
-                parts[name] = value
-        return parts
+        others = ("error", "further")
+        held = {name: value for name, value in vars(self).items() if name not in others}
+        return {name: value for name, value in held.items() if value is not None}
 
     def _changed(self, change: Callable[[Any], Any]) -> Batch:
         """Return the batch with `change` applied to each part."""
@@ -219,14 +201,15 @@ def collate(clips: Sequence[Clip]) -> Batch:
         assert clip.samples is not None
         arrays.append(torch.from_numpy(clip.samples))
         draws.append(clip.draws)
+    # Clips of varying length are padded, and so are their references.
+    references = [torch.from_numpy(each.reference) for each in clips if each.reference is not None]
+    further = {REFERENCES: pad_sequence(references, batch_first=True)} if references else {}
     if clips[0].varies:
-        lengths = torch.tensor([len(array) for array in arrays])
-        further = {LENGTHS: lengths, **_further_of(clips)}
+        further[LENGTHS] = torch.tensor([len(array) for array in arrays])
         return Batch(pad_sequence(arrays, batch_first=True), further=further)
     # A worker creates the tensor in shared memory, so that it need not be copied there.
     samples: Tensor = default_collate(arrays)
     rawboost = clips[0].rawboost
-    further = _further_of(clips)
     if rawboost is None:
         return Batch(samples, further=further)
     unboosted = prepare(samples, draws, rawboost)
@@ -235,13 +218,5 @@ def collate(clips: Sequence[Clip]) -> Batch:
         return Batch(unboosted=unboosted, further=further)
     # (R, 1): a weight is for all samples of a row.
     weights_R1 = torch.tensor([[clips[row].weight] for row in rows], dtype=torch.float32)
-    return Batch(
-        unboosted=unboosted, mixed_R=torch.tensor(rows), weights_R1=weights_R1, further=further
-    )
-
-
-def _further_of(clips: Sequence[Clip]) -> dict[str, Tensor]:
-    """Return the further inputs of a batch of `clips`, by name."""
-    references = [torch.from_numpy(each.reference) for each in clips if each.reference is not None]
-    # Clips of varying length are padded, and so are their references.
-    return {REFERENCES: pad_sequence(references, batch_first=True)} if references else {}
+    mixed_R = torch.tensor(rows)
+    return Batch(unboosted=unboosted, mixed_R=mixed_R, weights_R1=weights_R1, further=further)

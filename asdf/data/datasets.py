@@ -68,10 +68,7 @@ def draw_crop(
     """
     speed = augmentation.draw_speed(rng)
     samples = source_samples(clip_size, speed)
-    start = 0
-    if position == "random":
-        start = crop_start(length, samples, rng)
-    return Crop(start, samples, speed)
+    return Crop(crop_start(length, samples, rng) if position == "random" else 0, samples, speed)
 
 
 class ClipFrames:
@@ -112,14 +109,14 @@ class ClipFrames:
         for part in self._augmentation.parts:
             if part.shortens:
                 raise UsageError(
-                    f"augmentation.chain: {part.describe()} shortens clips by lengths that are "
-                    "known only when a clip is read, and localisation.enabled = True needs to know "
-                    "where its frames were. Take it off the chain."
+                    f"augmentation.chain: {part.describe()} shortens clips, and "
+                    "localisation.enabled = True needs to know where their frames were. Take it "
+                    "off the chain."
                 )
-        self._spoofed: list[tuple[Segment, ...]] = []
-        for index in range(len(utterances)):
-            is_copy = utterances.vocoder(index)
-            self._spoofed.append(WHOLE if is_copy else spoofed_parts(utterances, index))
+        self._spoofed: list[tuple[Segment, ...]] = [
+            WHOLE if utterances.vocoder(index) else spoofed_parts(utterances, index)
+            for index in range(len(utterances))
+        ]
         self._known: dict[tuple[int, int], np.ndarray | int] = {}
 
     def labels(self, keys: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -216,13 +213,14 @@ class TrainingClips(Dataset[Clip]):
         mixture = self.mixup.draw((key[0], key[1])) if self.mixup else None
         if mixture is None or clip.samples is None:
             return clip
+        index, weight = mixture
         # The partner is as in its own turn in this epoch.
-        partner = self._unmixed((key[0], mixture.partner))
+        partner = self._unmixed((key[0], index))
         if partner.samples is None:
             return partner
         if self.rawboost.on_device:
-            return replace(clip, partner=partner, weight=mixture.weight)
-        return Clip(mix(clip.samples, partner.samples, mixture.weight))
+            return replace(clip, partner=partner, weight=weight)
+        return Clip(mix(clip.samples, partner.samples, weight))
 
     def _unmixed(self, key: tuple[int, ...]) -> Clip:
         """Read and augment the part of a recording that the clip of this key needs."""

@@ -19,7 +19,6 @@ import math
 import os
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -112,29 +111,24 @@ class FeatureCache:
     def conclude(self) -> None:
         """Mark the features in `unfinished`, which are on disk, as complete."""
         self.unfinished.replace(self.features)
-        write_text(
-            self.cache_folder / "manifest.json", json.dumps(self._manifest(), indent=1) + "\n"
-        )
+        text = json.dumps(self._manifest(), indent=1) + "\n"
+        write_text(self.cache_folder / "manifest.json", text)
         self.finished_batches.unlink(missing_ok=True)
 
     def check_space(self) -> None:
         """Raise an AsdfError if the features do not fit on the disk."""
         folders = (self.cache_folder, *self.cache_folder.parents)
         existing = next(folder for folder in folders if folder.exists())
-        taken = 0
-        if self.unfinished.exists():
-            # The remains of a stopped pass, by blocks: the file has its full size from the start.
-            taken = self.unfinished.stat().st_blocks * 512
         free = shutil.disk_usage(existing).free
-        if self.bytes - taken <= free:
-            return
-        raise AsdfError(
-            f"the features of {self.shape[0]:,} clips take {in_bytes(self.bytes)}, but "
-            f"{self.folder} has {in_bytes(free)} left. Free some space (each folder there holds "
-            "the features of one front end and training list, and can be deleted: they are "
-            "computed again when needed), choose another paths.output_folder, a shorter "
-            "network.train_clip_size, or front_end.cache_features = False."
-        )
+        # The remains of a stopped pass, by blocks: the file has its full size from the start.
+        taken = self.unfinished.stat().st_blocks * 512 if self.unfinished.exists() else 0
+        if self.bytes - taken > free:
+            raise AsdfError(
+                f"the features of {self.shape[0]:,} clips take {in_bytes(self.bytes)}, but "
+                f"{self.folder} has {in_bytes(free)} left. Free some space (each folder there can "
+                "be deleted: its features are computed again when needed), choose another "
+                "paths.output_folder, or set front_end.cache_features = False."
+            )
 
     def _manifest(self) -> dict[str, Any]:
         return {"identity": dict(self.identity), "shape": list(self.shape)}
@@ -295,13 +289,9 @@ class FeaturePass:
         of_this_rank = range(world.rank, self._count_batches(), world.size)
         local = [batch for batch in of_this_rank if batch not in done]
         finished = []
-        blocks = track(
-            self._blocks(local, cache.dtype),
-            len(local),
-            "computing features",
-            shown=world.is_main,
-            unit="batches",
-        )
+        computed = self._blocks(local, cache.dtype)
+        what = "computing features"
+        blocks = track(computed, len(local), what, shown=world.is_main, unit="batches")
         # Not through a memory map, which would crash the process on a full disk instead of raising
         # an error.
         with _write_errors_as_messages(cache.unfinished), cache.unfinished.open("r+b") as file:
@@ -327,7 +317,7 @@ class FeaturePass:
 
         world.run_on_main(conclude)
         if stopped:
-            raise Stopped(world.agree(self.stop.reason), "while computing features")
+            raise Stopped(world.agree(self.stop.reason), f"while {what}")
 
     def _prepare(self, cache: FeatureCache) -> list[int]:
         """Reserve space for the features, or reuse those of a stopped pass; return its batches."""
@@ -340,8 +330,7 @@ class FeaturePass:
                 LOG.info("continuing after %d of %d batches of features", len(batches), count)
                 return batches
         except (OSError, ValueError, KeyError):
-            # The remains cannot be used, so the pass restarts.
-            pass
+            pass  # there are no remains, or they cannot be used
         with _write_errors_as_messages(cache.unfinished):
             cache.finished_batches.unlink(missing_ok=True)
             with cache.unfinished.open("wb") as file:
@@ -357,16 +346,16 @@ class FeaturePass:
         parts = [range(size * batch, min(size * (batch + 1), count)) for batch in batches]
         # Clips as in epoch 1, since a cache has one of each utterance.
         keys = (list(product([1], part)) for part in parts)
-        computing: deque[Callable[[], np.ndarray]] = deque()
+        before: Callable[[], np.ndarray] | None = None
         for part, waveforms_BT in zip(parts, self.clips.batches(keys), strict=True):
             features = self._features(waveforms_BT)
             block = fetch_later(features.to(getattr(torch, dtype.name)))
-            computing.append(partial(self._finish, part, features, block))
             # A GPU computes this batch while the previous one is written.
-            if len(computing) > 1:
-                yield computing.popleft()()
-        if computing:
-            yield computing.popleft()()
+            if before is not None:
+                yield before()
+            before = partial(self._finish, part, features, block)
+        if before is not None:
+            yield before()
 
     def _features(self, waveforms_BT: Tensor) -> Tensor:
         with self.computing():
@@ -380,13 +369,14 @@ class FeaturePass:
             AsdfError: some values exceed the range of their number format.
         """
         block = fetch()
-        for row, is_finite in enumerate(block.isfinite().flatten(1).all(dim=1).tolist()):
-            if not is_finite:
-                raise AsdfError(
-                    f"features of {self.utterances.ids[part[row]]} exceed the range of "
-                    f"{block.numpy().dtype}: the largest is {float(features[row].abs().max()):.3g}."
-                    " Set front_end.cache_features = False, or another front_end.layer."
-                )
+        is_finite = block.isfinite().flatten(1).all(dim=1).tolist()
+        if not all(is_finite):
+            row = is_finite.index(False)
+            raise AsdfError(
+                f"features of {self.utterances.ids[part[row]]} exceed the range of "
+                f"{block.numpy().dtype}: the largest is {float(features[row].abs().max()):.3g}. "
+                "Set front_end.cache_features = False, or another front_end.layer."
+            )
         return block.numpy()
 
 

@@ -12,6 +12,11 @@ therefore decoded to its end once; the measurement then records this, with the s
 time (ns) of the decoded file. A file has lines of `utterance samples [size time]`, separated by
 TABs, and a checksum of them as the last line; files of ASDF's first version have none.
 
+Digests of recordings detect changes since an earlier start. They depend on content, not on location
+or the time of copying. Reading all of it would take longer than many a training, so only the size
+and some kilobytes from the middle of each are read; in a long list, only of equally spaced
+recordings; for a parquet file, only the size. Other differences are not detected.
+
 Shapes: N utterances of a list.
 """
 
@@ -19,16 +24,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 import zlib
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from glob import escape
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -38,9 +45,8 @@ from asdf.audio.speech import identity, measure_speech, needs_whole_recording
 from asdf.data.threads import threads
 from asdf.distributed.shared_files import SharedFiles
 from asdf.distributed.stopping import StopRequest
-from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.places import file_size, file_state
+from asdf.places import file_size, file_state, find_member, open_file
 from asdf.runs.files import atomic_write, write_text
 from asdf.runs.layout import file_stem
 from asdf.runs.log import LOG, track
@@ -48,6 +54,9 @@ from asdf.runs.parts import Parts
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.text import lines_and_more
 from asdf.trials.trial_list import TrialList
+
+if TYPE_CHECKING:
+    from asdf.distributed.world import World
 
 # Samples of speech; size in bytes and modification time (ns) of the file that was decoded to its
 # end, or `_UNKNOWN` for both.
@@ -66,6 +75,11 @@ _SAMPLED_SIZES = 64
 # header.
 _AT_ONCE = 16
 _TRIALS, _TABLE = "trials", "table"
+
+# Of digests: the maximum number of recordings, bytes of each, and characters.
+MAX_RECORDINGS = 20_000
+_BYTES = 4096
+_CHARACTERS = 16
 
 
 def lengths_file(
@@ -138,8 +152,7 @@ def measure_lengths(  # noqa: PLR0913
         known = saved.read_earlier(utterances, audio, bool(check)) if own is None else own.copy()
         done = parts.read(what)
         if done:
-            if known is None:
-                known = np.full((len(utterances), 3), _UNKNOWN, np.int64)
+            known = np.full((len(utterances), 3), _UNKNOWN, np.int64) if known is None else known
             for part in done:
                 known[part[_TRIALS]] = part[_TABLE]
             count = sum(len(part[_TRIALS]) for part in done)
@@ -234,12 +247,8 @@ class SavedLengths:
             return None  # there is no note, or it is damaged
         if table == self.path:
             return None  # it is missing or damaged
-        is_replaced = False
-        if not check:
-            for index, utterance in enumerate(utterances.ids):
-                if utterance in sizes:
-                    is_replaced |= file_size(utterances.path(index)) != sizes[utterance]
-        if is_replaced:
+        known = [] if check else [i for i, name in enumerate(utterances.ids) if name in sizes]
+        if any(file_size(utterances.path(i)) != sizes[utterances.ids[i]] for i in known):
             LOG.info("recordings of %s were replaced: all are measured again", utterances.name)
             return None
         rows = _read_rows(table, utterances, audio)
@@ -317,11 +326,10 @@ def _parse_rows(path: Path, utterances: TrialList, audio: Audio) -> np.ndarray:
             checksum = zlib.crc32(line, checksum)
             expected = None if row_of else next(names, None)
             text = line.rstrip(b"\n")
+            name, *numbers = text.split(b"\t")
             # A name may itself have a TAB.
             if expected is not None and text.startswith(expected + b"\t"):
                 name, numbers = expected, text[len(expected) + 1 :].split(b"\t")
-            else:
-                name, *numbers = text.split(b"\t")
             if len(numbers) not in (1, 3):
                 raise ValueError(f"{line[:120]!r} is not a name with lengths")
             # A list that is the same, or grew at its end, needs no mapping of its names.
@@ -414,29 +422,25 @@ class _LocalLengths:
         self.parts.save()
 
     def _measure_portion(self, portion: Sequence[int]) -> list[Row | AsdfError]:
-        """Measure some utterances, in a thread; one that cannot be read gives its error."""
-        rows: list[Row | AsdfError] = []
-        for index in portion:
-            try:
-                rows.append(self._measure(index))
-            except AsdfError as error:
-                rows.append(error)
-        return rows
+        return [self._measure(index) for index in portion]
 
-    def _measure(self, index: int) -> Row:
+    def _measure(self, index: int) -> Row | AsdfError:
+        """Measure an utterance, in a thread; one that cannot be read gives its error."""
         path = self.utterances.path(index)
         known: Row = _NO_ROW if self.known is None else self.known[index].tolist()
-        if not self.check:
-            if known != _NO_ROW:
-                return known
-            if not needs_whole_recording(self.sad):
+        if not self.check and known != _NO_ROW:
+            return known
+        try:
+            if not self.check and not needs_whole_recording(self.sad):
                 measured = measure_speech(path, self.sad, audio=self.audio)
                 return [measured.speech, _UNKNOWN, _UNKNOWN]
-        size, changed = file_state(path) or (_UNKNOWN, _UNKNOWN)
-        if size >= 0 and known[1:] == [size, changed]:
-            return known
-        samples = measure_speech(path, self.sad, True, self.audio).speech
-        difference = difference_of(path)
+            size, changed = file_state(path) or (_UNKNOWN, _UNKNOWN)
+            if size >= 0 and known[1:] == [size, changed]:
+                return known
+            samples = measure_speech(path, self.sad, True, self.audio).speech
+            difference = difference_of(path)
+        except AsdfError as error:
+            return error
         if difference is not None:
             self.differing.append(f"{path}: {difference[1].why}")
         return [samples, size, changed]
@@ -469,10 +473,45 @@ def _join(
         f"used:{lines_and_more(broken, _SHOWN)}"
     )
     if not skip_broken:
-        raise AsdfError(
-            f"{problem}\nFix them, or take them out of the list of {utterances.name}. The others "
-            "are not checked again."
-        )
+        raise AsdfError(f"{problem}\nFix them, or take them out of the list.")
     LOG.warning("%s", problem)
     table[(table == _NO_ROW).all(axis=1), 0] = 0
     return table, False
+
+
+def digest_recordings(utterances: TrialList, max_recordings: int = MAX_RECORDINGS) -> str:
+    """Return a digest of the examined recordings of a list."""
+    step = -(-len(utterances) // max_recordings) or 1
+    rows = range(0, len(utterances), step)
+    parts = [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
+    total = hashlib.sha256()
+    with threads(_THREADS) as pool:
+        for digest in pool.map(partial(_digest_part, utterances), parts):
+            total.update(digest)
+    return total.hexdigest()[:_CHARACTERS]
+
+
+def digest_list(utterances: TrialList) -> str:
+    """Return a digest of a list's content: utterances in order, and labels."""
+    content = utterances.digest().encode() + utterances.labels.tobytes()
+    return hashlib.sha256(content).hexdigest()[:_CHARACTERS]
+
+
+def _digest_part(utterances: TrialList, rows: Sequence[int]) -> bytes:
+    digest = hashlib.sha256()
+    for row in rows:
+        path = utterances.path(row)
+        # A recording that cannot be read is reported where it is used.
+        try:
+            member = None if path.exists() else find_member(path)
+            if member is not None and member.reads_others:
+                # Its size must suffice.
+                digest.update(b"%d" % member.state.size)
+                continue
+            with open_file(path) as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _BYTES) // 2)
+                digest.update(b"%d " % size + file.read(_BYTES))
+        except (OSError, AsdfError):
+            digest.update(b"-")
+    return digest.digest()

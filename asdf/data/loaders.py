@@ -162,9 +162,9 @@ class BatchLoader:
                 self._end_workers()
                 raise AsdfError(
                     f"{self._name_of_read()} could not be read within {waited_s:g} s: its disk or "
-                    "file server does not respond (see df and mount). Once it does, the same "
-                    "command continues from what is saved. If it is only slow, raise "
-                    "computing.timeout_s, of which a read may take nine tenths."
+                    "file server does not respond. Once it does, the same command continues from "
+                    "what is saved; if it is only slow, raise computing.timeout_s, of which a read "
+                    "may take nine tenths."
                 )
 
     def _name_of_read(self) -> str:
@@ -196,13 +196,12 @@ def _collate(clips: list[Clip]) -> Batch:
         # All failures of torch to allocate shared memory name its file.
         if "</torch_" not in str(error):
             raise
-        return Batch(
-            error=AsdfError(
-                "the loader's processes hand batches over in shared memory (/dev/shm), which is "
-                "too small. In a container, enlarge it (docker run --shm-size=8g, or --ipc=host); "
-                "or lower computing.network_dataloader_workers."
-            )
+        full = AsdfError(
+            "the loader's processes hand batches over in shared memory (/dev/shm), which is too "
+            "small. In a container, enlarge it (docker run --shm-size=8g, or --ipc=host); or lower "
+            "computing.network_dataloader_workers."
         )
+        return Batch(error=full)
 
 
 @contextmanager

@@ -128,20 +128,13 @@ class LengthGroups:
         return np.where(cropped_N, drawn_N, samples_N)
 
 
-def padding_of(turns: Turns) -> float:
-    """Return the proportion of padding in the samples of an epoch's minibatches."""
+def describe_groups(turns: Turns, section: Lengths) -> str:
+    """Describe an epoch's minibatches, and the proportion of padding in their samples."""
     assert turns.samples_N is not None
     assert turns.ends_M is not None
     counts_M = np.diff(turns.ends_M, prepend=0)
     longest_M = np.maximum.reduceat(turns.samples_N, turns.ends_M - counts_M)
-    return 1 - float(turns.samples_N.sum() / (counts_M * longest_M).sum())
-
-
-def describe_groups(turns: Turns, section: Lengths) -> str:
-    """Describe an epoch's minibatches, and their proportion of padding."""
-    assert turns.ends_M is not None
-    counts_M = np.diff(turns.ends_M, prepend=0)
-    padding = 100 * padding_of(turns)
+    padding = 100 * (1 - float(turns.samples_N.sum() / (counts_M * longest_M).sum()))
     return (
         f"minibatches of up to {section.minibatch_s:g} s: {counts_M.min()} to {counts_M.max()} "
         f"utterances, {len(counts_M):,} in epoch 1, {padding:.1f} % of their samples are padding"
@@ -189,9 +182,10 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
     """Return `trials` followed by their copies."""
     count = len(copies.sources)
     makers = copies.makers.tolist()
-    columns = {}
-    for name, values in trials.columns.items():
-        columns[name] = [*values, *values_at(values, copies.sources)]
+    columns = {
+        name: [*values, *values_at(values, copies.sources)]
+        for name, values in trials.columns.items()
+    }
     if ATTACK not in columns:
         # Without a protocol, the attacks of the spoofs are not known.
         columns[ATTACK] = [_NO_ATTACK if label == 1 else "" for label in trials.labels.tolist()]
@@ -207,11 +201,11 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
     if origin is None:
         origins = (Origin(trials.folder, 0, trials.name),)
         origin = np.zeros(len(trials), np.int16)
-    all_origins = list(origins)
-    for vocoder, prefix in zip(copies.vocoders, prefixes, strict=True):
-        for source in origins:
-            moved = source._replace(prefix=len(prefix) + source.prefix, vocoder=vocoder)
-            all_origins.append(moved)
+    moved = [
+        source._replace(prefix=len(prefix) + source.prefix, vocoder=vocoder)
+        for vocoder, prefix in zip(copies.vocoders, prefixes, strict=True)
+        for source in origins
+    ]
     # A generator, since packed ids of millions of trials take a fraction of the memory of a list.
     pairs = zip(copies.sources.tolist(), makers, strict=True)
     ids_of_copies = (prefixes[maker] + trials.ids[source] for source, maker in pairs)
@@ -223,7 +217,7 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
         columns=columns,
         name=trials.name,
         folder=trials.folder,
-        origins=tuple(all_origins),
+        origins=(*origins, *moved),
         origin=np.concatenate([origin, origin_of_copy.astype(np.int16)]),
     )
 
@@ -244,9 +238,8 @@ def add_vocoded_copies(
         return utterances, rows
     if not (utterances.labels == 1).any():
         raise AsdfError(
-            f"the list {utterances.name} has {len(utterances)} utterances, none of them bona fide: "
-            "vocoding.vocoders makes spoofs of bona fide ones. Is it the right list? 1 is bona "
-            "fide, 0 is spoof."
+            f"none of the {len(utterances)} utterances of the list {utterances.name} is bona fide, "
+            "and vocoding.vocoders makes spoofs of bona fide ones. Is it the right list?"
         )
     if not settings.corpus_spoofs:
         rows = np.flatnonzero(utterances.labels == 1)
@@ -269,15 +262,13 @@ def draw_copies(utterances: TrialList, settings: Vocoding, seed: int) -> Copies:
     # At least one, since a small share of a short list is not zero.
     rest = settings.copies - whole_rounds
     in_last_round = max(1, round(rest * len(turns))) if rest else 0
-    members = [turns] * whole_rounds
-    if in_last_round:
-        members.append(turns[:in_last_round])
+    members = [turns] * whole_rounds + [turns[:in_last_round]] * bool(in_last_round)
     count = len(settings.vocoders)
-    makers = []
-    for number, sources in enumerate(members):
-        # Advance by one vocoder from round to round, and from turn to turn.
-        vocoders = (np.arange(len(sources)) + number) % count
-        makers.append(vocoders + number // count * count)
+    # Advance by one vocoder from round to round, and from turn to turn.
+    makers = [
+        (np.arange(len(sources)) + number) % count + number // count * count
+        for number, sources in enumerate(members)
+    ]
     repetitions = -(-len(members) // count)
     return Copies(
         np.concatenate(members), np.concatenate(makers), tuple(settings.vocoders) * repetitions
@@ -319,8 +310,7 @@ class Orders:
         # All ranks, and a resumed run, request it again, so it must not depend on earlier draws.
         if not np.array_equal(self._order, self._request(1)):
             raise AsdfError(
-                f"{self._name}.order(1) returned two different orders. An order must follow from "
-                "self.seed and the epoch alone: draw it with "
+                f"{self._name}.order(1) returned two different orders. Draw an order with "
                 "asdf.runs.seeds.generator(self.seed, 'a purpose of yours', epoch)."
             )
 
@@ -336,11 +326,9 @@ class Orders:
         if len(order) != self.size:
             raise AsdfError(
                 f"{self._name}.order({epoch}) has {len(order)} turns, but order(1) has "
-                f"{self.size}. All epochs must have the same number: schedules and the progress of "
-                "a run rely on it."
+                f"{self.size}. All epochs must have the same number."
             )
-        self._epoch = epoch
-        self._order = order
+        self._epoch, self._order = epoch, order
         return order
 
     @property
@@ -379,7 +367,7 @@ class Orders:
         if order.ndim != 1 or not len(order) or not np.issubdtype(order.dtype, np.integer):
             raise AsdfError(
                 f"{called} returned an array of shape {order.shape} and type {order.dtype}; it "
-                "must be a vector of whole numbers, at least one: indices into the training list."
+                "must be a vector of indices into the training list, at least one."
             )
         count = len(self.sampler.utterances)
         outside = order[(order < 0) | (order >= count)]

@@ -120,18 +120,13 @@ class GroupedSampler(Sampler):
         if not self._groups:
             raise UsageError(f"{SETTING}: {sampler} has no group of utterances.")
         for group in self._groups:
-            if not len(group.utterances):
+            if not len(group.utterances) or not group.weight > 0:
                 raise UsageError(
-                    f"{SETTING}: the training list has no utterance of the group {group.name!r} of "
-                    f"{sampler}, which can have no turns."
+                    f"{SETTING}: the group {group.name!r} of {sampler} has "
+                    f"{len(group.utterances)} utterances of the training list and the weight "
+                    f"{group.weight}. It needs at least one, and a positive weight."
                 )
-            if not group.weight > 0:
-                raise UsageError(
-                    f"{SETTING}: the group {group.name!r} of {sampler} has the weight "
-                    f"{group.weight}; weights must be positive."
-                )
-        weights = [group.weight for group in self._groups]
-        self._turns = divide_turns(len(utterances), weights)
+        self._turns = divide_turns(len(utterances), [group.weight for group in self._groups])
 
     @abstractmethod
     def groups(self) -> list[Group]:
@@ -139,16 +134,16 @@ class GroupedSampler(Sampler):
 
     def order(self, epoch: int) -> Indices:
         """Return the turns of all groups, in random order."""
-        parts = []
-        for group, turns in zip(self._groups, self._turns, strict=True):
-            parts.append(self._turns_of(group, turns, epoch))
+        pairs = zip(self._groups, self._turns, strict=True)
+        parts = [self._turns_of(group, turns, epoch) for group, turns in pairs]
         return generator(self.seed, "order", epoch).permutation(np.concatenate(parts))
 
     def describe(self) -> str:
         """Return the turns of each group in an epoch."""
-        parts = []
-        for group, turns in zip(self._groups, self._turns, strict=True):
-            parts.append(f"{turns} of the {len(group.utterances)} of {group.name}")
+        pairs = zip(self._groups, self._turns, strict=True)
+        parts = [
+            f"{turns} of the {len(group.utterances)} of {group.name}" for group, turns in pairs
+        ]
         return f"{sum(self._turns)} turns per epoch: {and_more(parts, _SHOWN)}"
 
     def _turns_of(self, group: Group, count: int, epoch: int) -> Indices:
@@ -161,10 +156,8 @@ class GroupedSampler(Sampler):
         # Whole permutations that cover the epoch's part; at least one, for an epoch without turns.
         start = first // size
         end = max(start + 1, -(-(first + count) // size))
-        passes = []
-        for number in range(start, end):
-            draws = generator(self.seed, "turns", group.name, number)
-            passes.append(draws.permutation(group.utterances))
+        draws = [generator(self.seed, "turns", group.name, number) for number in range(start, end)]
+        passes = [each.permutation(group.utterances) for each in draws]
         skipped = first - start * size
         return np.concatenate(passes)[skipped : skipped + count]
 
@@ -215,20 +208,18 @@ class BalancedAttacks(GroupedSampler):
         if not any(attacks):
             names = ", ".join(utterances.columns) or "none"
             raise UsageError(
-                f"{SETTING} = 'balanced_attacks': the attacks of the training list are not known. "
-                f"It has no column 'attack' (its columns: {names}). A list of your own gets it "
-                "from Corpus(protocol=...), or as a column of the list."
+                f"{SETTING} = 'balanced_attacks': the training list has no column 'attack' (its "
+                f"columns: {names}). A list of your own gets it from Corpus(protocol=...), or as a "
+                "column of the list."
             )
-        keys = [
-            f"{attack or 'unknown attack'} ({corpus})"
-            for attack, corpus in zip(attacks, utterances.corpora(), strict=True)
+        pairs = zip(attacks, utterances.corpora(), strict=True)
+        keys = [f"{attack or 'unknown attack'} ({corpus})" for attack, corpus in pairs]
+        by_attack = indices_by(keys, np.flatnonzero(utterances.labels == 0))
+        weight = 1 / len(by_attack)
+        return [
+            Group("bona fide", np.flatnonzero(utterances.labels == 1)),
+            *(Group(name, indices, weight) for name, indices in by_attack.items()),
         ]
-        spoofs = np.flatnonzero(utterances.labels == 0)
-        by_attack = indices_by(keys, spoofs)
-        groups = [Group("bona fide", np.flatnonzero(utterances.labels == 1))]
-        for name, indices in by_attack.items():
-            groups.append(Group(name, indices, 1 / len(by_attack)))
-        return groups
 
 
 class BalancedCorpora(GroupedSampler):
@@ -251,21 +242,16 @@ class WeightedCorpora(GroupedSampler):
         """
         recipe = self.settings.recipe
         weights = recipe.set_weights or ()
-        if len(weights) != len(recipe.training_sets):
-            raise UsageError(
-                f"{SETTING} = 'weighted_corpora' needs a weight for each of the "
-                f"{len(recipe.training_sets)} recipe.training_sets; recipe.set_weights has "
-                f"{len(weights)}."
-            )
         by_corpus = indices_by(self.utterances.corpora())
-        weight_of = dict(zip(recipe.training_sets, weights, strict=True))
-        if set(by_corpus) != set(weight_of):
+        if len(weights) != len(recipe.training_sets) or set(by_corpus) != set(recipe.training_sets):
             raise UsageError(
-                f"{SETTING} = 'weighted_corpora': the training list has utterances of "
-                f"{', '.join(by_corpus)}, and recipe.training_sets names {', '.join(weight_of)}. "
-                "Remove the sets without utterances, and their weights."
+                f"{SETTING} = 'weighted_corpora' needs a weight for each of recipe.training_sets "
+                f"({', '.join(recipe.training_sets)}), and utterances of each; recipe.set_weights "
+                f"has {len(weights)}, and the training list has utterances of "
+                f"{', '.join(by_corpus)}."
             )
-        return [Group(name, by_corpus[name], weight) for name, weight in weight_of.items()]
+        pairs = zip(recipe.training_sets, weights, strict=True)
+        return [Group(name, by_corpus[name], weight) for name, weight in pairs]
 
 
 def indices_by(values: Sequence[Hashable], among: Indices | None = None) -> dict[str, Indices]:

@@ -44,11 +44,10 @@ def minibatch_per_process(network: Network, world_size: int) -> int:
     if whole % world_size:
         below = whole - whole % world_size
         fitting = [str(size) for size in (below, below + world_size) if size > 0]
-        verb = "do" if len(fitting) > 1 else "does"
         raise UsageError(
             f"network.global_minibatch_size = {whole} does not divide by the {world_size} "
-            f"processes of this run. The nearest that {verb}: {' and '.join(fitting)}. Or start "
-            "another number of processes."
+            f"processes of this run, as {' and '.join(fitting)} would. Set it, or start another "
+            "number of processes."
         )
     return whole // world_size
 

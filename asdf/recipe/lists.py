@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from asdf.data.recording_digests import digest_list, digest_recordings
+from asdf.data.lengths import digest_list, digest_recordings, measure_lengths
 from asdf.data.sampler_orders import add_vocoded_copies
 from asdf.distributed.shared_files import SharedFiles
 from asdf.distributed.stopping import Stopped, StopRequest
@@ -148,8 +148,6 @@ class RunLists(Lists):
         The recordings of a training set are fully decoded, once, if recipe.check_recordings
         requires it.
         """
-        from asdf.data.lengths import measure_lengths
-
         measured = self._measured.get(utterances.name)
         # A recipe's own code may have made another list with that name.
         if measured is not None and measured.utterances is utterances:

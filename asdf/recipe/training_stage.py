@@ -13,6 +13,7 @@ import numpy as np
 from torch import nn
 
 from asdf.audio.vocoding import open_vocoders
+from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import find_mixup
 from asdf.data.datasets import ClipFrames, References, TrainingClips
 from asdf.data.feature_cache import FeatureCache, FeaturePass, identity_of
@@ -37,7 +38,6 @@ from asdf.settings import Sections
 from asdf.text import count_of
 from asdf.training.checkpoints import (
     average_networks,
-    fill_network,
     newest_checkpoint,
     progress_in,
     read_checkpoint,

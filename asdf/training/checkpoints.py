@@ -28,9 +28,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from asdf.checkpoint.network_file import NetworkFile
-from asdf.checkpoint.network_file import write_network_file as write_checkpoint
-from asdf.checkpoint.network_reading import fill_network, read_network_file
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.checkpoint.network_reading import read_network_file
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import Evaluation, best_first
@@ -43,18 +42,6 @@ from asdf.training.optimisers import optimiser_state
 from asdf.training.step import Step
 from asdf.training.steps.training_step import state_of
 from asdf.training.training_progress import Progress
-
-__all__ = [
-    "HostCopies",
-    "average_networks",
-    "collect_checkpoint",
-    "fill_network",
-    "newest_checkpoint",
-    "progress_in",
-    "read_checkpoint",
-    "remove_networks",
-    "write_checkpoint",
-]
 
 MIN_INTERVAL_S = 30.0
 # With this factor, training pauses for about 2 % of the time, whatever the size of the network.
@@ -123,10 +110,8 @@ class HostCopies:
         if address not in self._copied:
             self._originals.append(storage)
             self._copied[address] = self._copy_storage(storage)
-        host = torch.empty(0, dtype=tensor.dtype)
-        return host.set_(
-            self._copied[address], tensor.storage_offset(), tensor.shape, tensor.stride()
-        )
+        layout = (tensor.storage_offset(), tensor.shape, tensor.stride())
+        return torch.empty(0, dtype=tensor.dtype).set_(self._copied[address], *layout)
 
     def _copy_storage(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         if storage.device.type != "cuda":
@@ -161,7 +146,7 @@ def collect_checkpoint(
         average: Average of the weights, which is then saved as the network.
 
     Returns:
-        Content for `write_checkpoint`, in the host's memory.
+        Content for `write_network_file`, in the host's memory.
     """
     # Reading a scaler's state on a GPU would synchronise once per number.
     scaler_on_host = type(scaler).__new__(type(scaler))
@@ -201,15 +186,12 @@ def progress_in(file: NetworkFile) -> Progress | None:
     Raises:
         AsdfError: the progress is damaged.
     """
-    if file.progress is None:
-        return None
     try:
-        return Progress.from_state(file.progress)
+        return None if file.progress is None else Progress.from_state(file.progress)
     except ValueError as error:
         raise AsdfError(
-            f"{file.path} has no usable training progress: its 'progress' is damaged, {error}. It "
-            "can be scored (recipe.start_stage=2); to train, resume from another network "
-            "(network.resume_epoch)."
+            f"{file.path}: its training progress is damaged, {error}. It can be scored "
+            "(recipe.start_stage=2); to train, resume from another (network.resume_epoch)."
         ) from None
 
 
@@ -220,10 +202,9 @@ def newest_checkpoint(folder: Path) -> Path | None:
     Raises:
         AsdfError: networks exist, but none can be read; a new start would overwrite them.
     """
-    candidates = [folder / name.file for name in reversed(list_networks(folder))]
     resume = folder / RESUME.file
-    if resume.exists():
-        candidates.insert(0, resume)
+    candidates = [resume] * resume.exists()
+    candidates += [folder / name.file for name in reversed(list_networks(folder))]
     newest: Path | None = None
     # A network without progress, such as an imported one, counts as older than any other.
     newest_step = -1
@@ -235,16 +216,14 @@ def newest_checkpoint(folder: Path) -> Path | None:
             continue
         step = progress.step if progress else -1
         if newest is None or step > newest_step:
-            newest = path
-            newest_step = step
+            newest, newest_step = path, step
         # Epoch networks are sorted by age, but the checkpoint inside an epoch may be older.
         if path != resume:
             break
     if candidates and newest is None:
         raise AsdfError(
-            f"none of the {len(candidates)} networks in {folder} can be read. They are left as "
-            "they are: move them away to start afresh, or give this run another "
-            "paths.system_folder."
+            f"none of the {len(candidates)} networks in {folder} can be read. Move them away to "
+            "start afresh, or give this run another paths.system_folder."
         )
     return newest
 
@@ -264,9 +243,8 @@ def remove_networks(layout: Layout, settings: Sections, evaluations: list[Evalua
     ranked = best_first(evaluations, training.validation_metric)
     retained = {evaluation.network for evaluation in ranked[:best]}
     retained.update(existing[-training.keep_last_networks :])
-    for epoch in settings.recipe.selected_epochs or ():
-        if isinstance(epoch, int):
-            retained.add(NetworkName.after_epoch(epoch))
+    chosen = [epoch for epoch in settings.recipe.selected_epochs or () if isinstance(epoch, int)]
+    retained.update(map(NetworkName.after_epoch, chosen))
     for name in existing:
         if name not in retained:
             layout.network_file(name).unlink(missing_ok=True)
@@ -298,21 +276,17 @@ def average_networks(
         )
     files = [name.file for name in names]
     first = read_checkpoint(layout.network_file(names[0]), mapped=True)
-    sums = {}
-    for name, tensor in first.state.items():
-        if tensor.is_floating_point():
-            sums[name] = tensor.double()
+    # The mean of counters, such as batch norm's of its batches, is not an integer.
+    floating = {name: value for name, value in first.state.items() if value.is_floating_point()}
+    sums = {name: value.double() for name, value in floating.items()}
     for other in names[1:]:
         # Only one network is in memory at a time.
         weights = read_checkpoint(layout.network_file(other), mapped=True).state
         for name in sums:
             sums[name] += weights[name].double()
-    # The mean of counters, such as batch norm's of its batches, is not an integer.
-    mean = dict(first.state)
-    for name, total in sums.items():
-        mean[name] = (total / len(names)).to(first.state[name].dtype)
+    mean = {name: (sums[name] / len(names)).to(value.dtype) for name, value in floating.items()}
     path = layout.network_file(AVERAGE)
-    write_checkpoint(path, first.with_weights(mean, files))
+    write_network_file(path, first.with_weights({**first.state, **mean}, files))
     LOG.info("averaged %s into %s", ", ".join(files), AVERAGE.file)
     return path
 
@@ -359,8 +333,7 @@ class SaveTimer:
         if self._interval != "auto":
             return self._interval
         by_training = INTERVAL_PER_SAVING * self._saving_s
-        by_disk = INTERVAL_PER_WRITING * self._writing_s
-        return max(MIN_INTERVAL_S, by_training, by_disk)
+        return max(MIN_INTERVAL_S, by_training, INTERVAL_PER_WRITING * self._writing_s)
 
     def is_late(self) -> bool:
         """Return whether a checkpoint is due."""
@@ -374,7 +347,7 @@ class SaveTimer:
 def _write(path: Path, checkpoint: NetworkFile) -> float:
     """Write a checkpoint in a thread; return the seconds that it took."""
     began = time.monotonic()
-    write_checkpoint(path, checkpoint)
+    write_network_file(path, checkpoint)
     return time.monotonic() - began
 
 
@@ -454,10 +427,7 @@ class Saving:
         began = time.monotonic()
         save = self._save
         if save is not None and save.writing is not None and not save.writing.done():
-            LOG.info(
-                f"training waits: {save.path.name} is still being written, and the next checkpoint "
-                "is due"
-            )
+            LOG.info("training waits: %s is still being written", save.path.name)
         # The thread may still read the pinned memory that the next copies use.
         self.settle()
         checkpoint = self._collect(progress)
@@ -511,15 +481,9 @@ class Saving:
         checkpoint = None
         if self._world.is_main:
             of_method = self._copies.queue(state_of(step.method))
-            checkpoint = collect_checkpoint(
-                step.network,
-                step.update.optimiser,
-                step.update.scaler,
-                progress,
-                step.settings,
-                self._copies,
-                step.update.average,
-            )
+            update = step.update
+            trained = (step.network, update.optimiser, update.scaler, progress, step.settings)
+            checkpoint = collect_checkpoint(*trained, self._copies, update.average)
             checkpoint.step_state = of_method
         self._copies.wait()
         step.check_last(last)

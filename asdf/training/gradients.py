@@ -120,10 +120,8 @@ class WeightAverage:
     def __init__(self, network: nn.Module, decay: float) -> None:
         self._network = network
         self._decay = decay
-        self._averages: dict[nn.Parameter, Tensor] = {}
-        for parameter in network.parameters():
-            if parameter.requires_grad:
-                self._averages[parameter] = parameter.detach().clone()
+        trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+        self._averages = {parameter: parameter.detach().clone() for parameter in trained}
 
     @torch.no_grad()
     def update(self) -> None:
@@ -176,8 +174,7 @@ def load_unaveraged(network: nn.Module, weights: Mapping[str, Any]) -> None:
     """
     parameters = dict(network.named_parameters(remove_duplicate=False))
     for name, value in weights.items():
-        fits = isinstance(value, Tensor) and name in parameters
-        if not fits or parameters[name].shape != value.shape:
+        if name not in parameters or parameters[name].shape != getattr(value, "shape", None):
             raise AsdfError(
                 f"the checkpoint's entry of weights before averaging has {name!r}, which does not "
                 "fit the network. The file is damaged: resume from another (network.resume_epoch)."
@@ -219,9 +216,7 @@ class LastStep:
 
     def numbers(self) -> list[Tensor]:
         """Return the inputs of `is_sound`, on the device, in float64; [] before the first step."""
-        if self._number is None:
-            return []
-        return [self._number.double()]
+        return [] if self._number is None else [self._number.double()]
 
     def is_sound(self, numbers: list[float]) -> bool:
         """Return whether training may continue after the step, whose `numbers` are counted once."""
@@ -231,17 +226,13 @@ class LastStep:
                 return math.isfinite(number)
             was_skipped = number < self.loss_scale
             self.loss_scale = number
-            if was_skipped:
-                self.skipped += 1
-                self._in_a_row += 1
-            else:
-                self._in_a_row = 0
+            self.skipped += was_skipped
+            self._in_a_row = self._in_a_row + 1 if was_skipped else 0
         return self._in_a_row < MAX_SKIPPED
 
     def take_skipped(self) -> int:
         """Return the number of steps skipped since the last call."""
-        skipped = self.skipped
-        self.skipped = 0
+        skipped, self.skipped = self.skipped, 0
         return skipped
 
     def complaint(self) -> str:
@@ -256,15 +247,13 @@ class LastStep:
             if self._device.type != "cuda":
                 return advice
             return (
-                f"{advice} If it recurs with other recordings, or not in fp32, the cause is more "
-                "likely a kernel of this GPU: see what `python -m asdf doctor` reports, and try "
-                "another version of torch."
+                f"{advice} If it recurs with others, the cause is more likely a kernel of this "
+                "GPU: see `python -m asdf doctor`, and try another version of torch."
             )
         return (
             f"fp16 skipped {MAX_SKIPPED} steps in a row, the last one {self._name}: their "
-            f"gradients are not finite, with a loss scale of {self.loss_scale:g}. The network "
-            "learns nothing this way. Set computing.precision='bf16', where the GPU supports it, "
-            "or 'fp32'."
+            f"gradients are not finite, with a loss scale of {self.loss_scale:g}. Set "
+            "computing.precision='bf16', where the GPU supports it, or 'fp32'."
         )
 
 
@@ -323,10 +312,8 @@ class WeightUpdate:
 
     def trained_parameters(self) -> list[nn.Parameter]:
         """Return the parameters that get a gradient now."""
-        trained = []
-        for group in self.optimiser.param_groups:
-            trained += [parameter for parameter in group["params"] if parameter.requires_grad]
-        return trained
+        groups = self.optimiser.param_groups
+        return [each for group in groups for each in group["params"] if each.requires_grad]
 
     def set_rate(self, progress: Progress, size: int) -> float:
         """Set the learning rate of the next step; arguments and result as `set_learning_rate`."""

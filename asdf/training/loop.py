@@ -40,11 +40,10 @@ from asdf.runs.evaluations import (
 from asdf.runs.layout import RESUME, Layout, NetworkName
 from asdf.runs.log import LOG
 from asdf.scoring.computing import agree_on_precision
-from asdf.training.callback_group import CallbackGroup, StepObserver
+from asdf.training.callback_group import CallbackGroup, ProgressLines, StepObserver
 from asdf.training.callbacks import Training
 from asdf.training.checkpoints import Saving, remove_networks
 from asdf.training.profile import StepProfile
-from asdf.training.progress_lines import ProgressLines
 from asdf.training.schedules import plateau_end, update_plateau
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress, adapt_progress, agree_on_order, position_of
@@ -100,20 +99,19 @@ class Trainer:
         self.stop = stop
         self.callbacks = callbacks
         self.orders = Orders(sampler or Shuffled(self.settings, self.utterances), groups)
+        network, computing = self.settings.network, self.settings.computing
         self.plan = TrainingPlan(
             self.orders.size,
-            minibatch_per_process(self.settings.network, self.world.size),
-            self.settings.network.optimizer_step_interval,
+            minibatch_per_process(network, self.world.size),
+            network.optimizer_step_interval,
             self.world.size,
             self.world.rank,
             self.settings.recipe.seed,
-            self.settings.computing.sync_batch_norm,
+            computing.sync_batch_norm,
             self.orders,
         )
         self.progress = Progress(world_size=self.world.size, list_digest=self.utterances.digest())
-        self.profile = StepProfile(
-            self.settings.computing.profile_steps, layout.profile, step.clock, self.world
-        )
+        self.profile = StepProfile(computing.profile_steps, layout.profile, step.clock, self.world)
         self.saving = Saving(step, layout, callbacks)
         self.validate = validate
         self.lines = ProgressLines(step, self.plan, loader, callbacks)
@@ -174,15 +172,13 @@ class Trainer:
 
     def finished(self) -> str:
         """Return why training is over; '' if it is not."""
-        progress = self.progress
-        limits = self.settings.network
+        progress, limits = self.progress, self.settings.network
         if progress.finished:
             return progress.finished
         if progress.epochs >= limits.max_epochs:
             return f"network.max_epochs = {limits.max_epochs}"
-        if limits.max_steps is not None and progress.step >= limits.max_steps:
-            return f"network.max_steps = {limits.max_steps}"
-        return ""
+        is_over = limits.max_steps is not None and progress.step >= limits.max_steps
+        return f"network.max_steps = {limits.max_steps}" if is_over else ""
 
     def _train_epoch(self) -> None:
         """Train for the rest of the current epoch, or until training is over."""
@@ -321,13 +317,10 @@ class Trainer:
         A warning is logged if their numbers are not comparable with future ones.
         """
         # The steps of later evaluations are repeated, and evaluated again.
-        progress.evaluations = [
-            evaluation for evaluation in evaluations if evaluation.step <= progress.step
-        ]
-        remarks = [
-            other_precisions(progress.evaluations, self._scoring_precision()),
-            other_metrics(progress.evaluations, self.settings.network.validation_metric),
-        ]
+        known = [evaluation for evaluation in evaluations if evaluation.step <= progress.step]
+        progress.evaluations = known
+        precision, metric = self._scoring_precision(), self.settings.network.validation_metric
+        remarks = (other_precisions(known, precision), other_metrics(known, metric))
         for remark in filter(None, remarks):
             LOG.warning("warning: %s", remark)
 

@@ -50,13 +50,11 @@ from asdf.trials.trial_list import UNLABELLED, TrialList, values_at
 
 def inputs_in_training(network: nn.Module, settings: Sections) -> tuple[str, ...]:
     """Return the names of the network's inputs besides waveforms."""
-    lengths = settings.lengths
     names = further_inputs(network)
     # Even without masks, our front ends need the lengths to normalise recordings.
-    knows_lengths = lengths.masks or isinstance(network, SSLDetector)
-    if lengths.minibatch_s is None or not knows_lengths:
-        return tuple(name for name in names if name != LENGTHS)
-    return names
+    knows_lengths = settings.lengths.masks or isinstance(network, SSLDetector)
+    gives_lengths = settings.lengths.minibatch_s is not None and knows_lengths
+    return tuple(name for name in names if name != LENGTHS or gives_lengths)
 
 
 def check_inputs(
@@ -74,8 +72,7 @@ def check_inputs(
         samples = fixed_samples(network)
         if samples is not None:
             raise UsageError(
-                f"lengths.minibatch_s: {name} takes clips of {samples} samples only. Set "
-                "lengths.minibatch_s = None."
+                f"{name} takes clips of {samples} samples only. Set lengths.minibatch_s = None."
             )
         if isinstance(network, SSLDetector):
             network.masks_padding = masks
@@ -85,8 +82,7 @@ def check_inputs(
             raise UsageError(
                 f"lengths.masks = True: {name} does not take the lengths of its recordings. Set "
                 "lengths.masks = False: padding is silence to the network then. A class of your "
-                "own takes them by further_inputs = ('lengths',) and forward(waveforms_BT, "
-                "lengths=None)."
+                "own takes them by further_inputs = ('lengths',)."
             )
     names = inputs_in_training(network, settings)
     if not names:
@@ -118,25 +114,22 @@ def step_memory_errors_as_messages(
     """
 
     def describe(reason: str) -> AsdfError:
-        network, front_end = settings.network, settings.front_end
+        network = settings.network
         whole = network.global_minibatch_size
         name = "minibatch_size" if whole is None else "global_minibatch_size"
-        others = []
-        if not front_end.gradient_checkpointing:
-            others.append("front_end.gradient_checkpointing=True")
-        if not settings.lora.rank:
-            others.append("lora.rank=8, which trains few weights of the front end")
-        others.append("network.train_clip_size, shorter")
-        end = ""
-        if settings.computing.use_gpu:
-            end = " If other programs use the device as well, end them or choose another device."
+        known = {
+            "front_end.gradient_checkpointing=True": not settings.front_end.gradient_checkpointing,
+            "lora.rank=8": not settings.lora.rank,
+            "a shorter network.train_clip_size": True,
+        }
+        others = "; or ".join(other for other, helps in known.items() if helps)
         return AsdfError(
             f"{device} does not have enough memory for step {step} of training, with {per_process} "
             f"utterances of {network.train_clip_size:,} samples at once: {reason}. Lower "
             f"network.{name} (now {whole or network.minibatch_size}) and raise "
             f"network.optimizer_step_interval (now {network.optimizer_step_interval}) by the same "
-            f"factor, which keeps the size of a step. Or set {'; or '.join(others)}. On a GPU, the "
-            f"same command with --dry-run tells how much memory a step takes.{end}"
+            f"factor, which keeps the size of a step. Or set {others}. On a GPU, the same command "
+            "with --dry-run tells how much memory a step takes; other programs may use it as well."
         )
 
     return memory_errors_as(describe)
@@ -153,9 +146,8 @@ def check_needs(terms: Sequence[Term], network: nn.Module, from_features: bool) 
         if FEATURES in term.needs:
             if not isinstance(network, SSLDetector):
                 raise UsageError(
-                    f"the term {term.name!r} of the loss needs the features of a front end, and "
-                    f"{type(network).__name__} does not say which of its layers form one. Derive "
-                    "it from asdf.networks.SSLDetector, or compute the term from the embeddings."
+                    f"the term {term.name!r} of the loss needs the features of a front end: derive "
+                    f"{type(network).__name__} from asdf.networks.SSLDetector."
                 )
             network.gives_features = True
         if CLIPS in term.needs and from_features:
@@ -175,9 +167,8 @@ def check_clip_size(network: nn.Module, training: Network) -> None:
     samples = fixed_samples(network)
     if samples is not None and samples != clip:
         raise UsageError(
-            f"network.train_clip_size is {clip}, but {training.network_class} takes "
-            f"{samples} samples only. Set network.train_clip_size = {samples}, or build the "
-            f"network for {clip} samples (see its docstring)."
+            f"network.train_clip_size is {clip}, but {training.network_class} takes {samples} "
+            f"samples only. Set it to {samples}, or build the network for {clip} samples."
         )
 
 
@@ -236,13 +227,13 @@ class Objective:
 
     def detection(self, outputs: Outputs, targets: Targets) -> Tensor:
         """Return the weighted values of the detection loss, (B,)."""
+        known = targets
         if self.has_unlabelled:
             # Compute their loss as if they were spoofs, and discard it.
             known = replace(targets, labels_B=targets.labels_B.clamp(min=0))
-            values_B = self.loss.of_minibatch(outputs, known)
+        values_B = self.loss.of_minibatch(outputs, known)
+        if self.has_unlabelled:
             values_B = torch.where(targets.labels_B == UNLABELLED, 0.0, values_B)
-        else:
-            values_B = self.loss.of_minibatch(outputs, targets)
         # Do not multiply by 1, so that the operations without terms are unchanged.
         return values_B if self.detection_weight == 1 else self.detection_weight * values_B
 
@@ -335,7 +326,10 @@ class TargetSource:
         targets = self._of(keys, weights)
         if self._inputs or read:
             known = read or {}
-            inputs = self._inputs_of(share, known)
+            inputs: dict[str, Any] = {name: known[name] for name in self._inputs if name in known}
+            if COLUMNS in self._inputs:
+                columns = self._columns_of(self._input_columns, share.utterances)
+                inputs[COLUMNS] = {name: list(values) for name, values in columns.items()}
             targets = replace(targets, inputs=inputs, lengths_B=known.get(LENGTHS))
         if self._mixup is None:
             return targets
@@ -346,15 +340,9 @@ class TargetSource:
             weights_B=send(torch.from_numpy(mixtures.weights), self._device),
         )
 
-    def _inputs_of(self, share: Share, read: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the network's further inputs for the utterances of a share, by name."""
-        inputs = {name: read[name] for name in self._inputs if name in read}
-        if COLUMNS in self._inputs:
-            columns = {}
-            for name in self._input_columns:
-                columns[name] = list(values_at(self._utterances.columns[name], share.utterances))
-            inputs[COLUMNS] = columns
-        return inputs
+    def _columns_of(self, names: Sequence[str], indices: np.ndarray) -> dict[str, Sequence[str]]:
+        columns = self._utterances.columns
+        return {name: values_at(columns[name], indices) for name in names}
 
     def of_window(self, window: Window) -> Targets:
         """Return the targets of all ranks' utterances, without mixup and terms."""
@@ -378,10 +366,7 @@ class TargetSource:
         return self.labels[_indices_of(keys)]
 
     def _of_detection(self, keys: Sequence[ClipKey]) -> Targets:
-        indices = _indices_of(keys)
-        columns: dict[str, Sequence[str]] = {}
-        for name in self._loss.columns:
-            columns[name] = values_at(self._utterances.columns[name], indices)
+        columns = self._columns_of(self._loss.columns, _indices_of(keys))
         return Targets(send(self.labels_of(keys), self._device), columns)
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import io
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,14 +33,12 @@ from asdf.settings.sections import OPTIMIZERS, Sections
 Group = dict[str, Any]
 
 # The classes behind short names, which checkpoints do not name: the first two have the same
-# moments, and a run may change from one to the other.
+# moments, and a run may change from one to the other. They have fused kernels for the CPU, too.
 _OURS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 _CLASS = "class"
 # Options of a group that the settings determine for every optimiser.
 _SET = ("params", "lr", "base_lr", "weight_decay")
 SETTING = "network.optimizer"
-_FUSED_ON_CPU = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
-_SHAPE = (4, 3)
 # The third step is exact only if the whole state after two steps was saved.
 _STEPS = 3
 _OTHERS = "Choose another, such as 'adamw' or 'torch.optim.RAdam'."
@@ -159,11 +156,10 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: dict[str, Any]
     groups = []
     options = {*inspect.signature(type(optimiser)).parameters, *_SET}
     for group, saved in zip(optimiser.param_groups, state["param_groups"], strict=True):
-        counted = {}
         # Values that another class has stored in a group, such as a step count. In groups of
         # torch's own classes, all entries are options.
-        if type(optimiser) not in _OURS:
-            counted = {key: saved[key] for key in saved if key not in options}
+        known = saved if type(optimiser) in _OURS else options
+        counted = {key: saved[key] for key in saved if key not in known}
         groups.append({**group, **counted, "params": saved["params"]})
     content = {key: value for key, value in state.items() if key != _CLASS}
     optimiser.load_state_dict({**content, "param_groups": groups})
@@ -288,28 +284,25 @@ def check_optimiser(named: NamedOptimiser) -> None:
     closure = inspect.signature(named.kind.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise UsageError(
-            f"{about}: its step computes the loss again (it needs a closure), and training here "
-            f"computes it once per step. {_OTHERS} A class that network.training_step names may "
-            "compute it several times (docs/your_own.md)."
+            f"{about}: its step computes the loss again (it needs a closure). {_OTHERS} A class "
+            "that network.training_step names may compute it several times (docs/your_own.md)."
         )
     if callable(getattr(named.kind, "eval", None)):
         raise UsageError(
-            f"{about}: it has other weights for scoring than for training (a method eval), which "
-            f"is not supported here. {_OTHERS} network.ema_decay averages the weights."
+            f"{about}: it has other weights for scoring than for training (a method eval). "
+            f"{_OTHERS} network.ema_decay averages the weights."
         )
+    failed = f"{about} failed on a parameter of 4 x 3 numbers, with its gradient"
     # Its random draws, if any, must not change those of the network.
-    failed = (
-        f"{about} failed on a parameter of {_SHAPE[0]} x {_SHAPE[1]} numbers, with its gradient"
-    )
     with torch.random.fork_rng(devices=[]), UserErrors(failed, _OTHERS, UsageError):
         whole = _train(named)
         interrupted = _train(named, stops=True)
     # Compare bits, since at a high rate both may be NaN.
     if not torch.equal(whole.view(torch.int32), interrupted.view(torch.int32)):
         raise UsageError(
-            f"{about}: restored from its saved state, it does not continue as without a stop. "
-            "Everything its steps depend on must be in self.state[parameter] or in a parameter "
-            f"group, not in other attributes of the object. {_OTHERS}"
+            f"{about}: restored from its saved state, it does not continue as without a stop. All "
+            "that its steps depend on must be in self.state[parameter] or a parameter group. "
+            f"{_OTHERS}"
         )
 
 
@@ -320,7 +313,7 @@ def _train(named: NamedOptimiser, stops: bool = False) -> Tensor:
         stops: Whether the last step is taken by another optimiser, which loads the first one's
             state.
     """
-    parameter = nn.Parameter(torch.linspace(-1, 1, math.prod(_SHAPE)).reshape(_SHAPE))
+    parameter = nn.Parameter(torch.linspace(-1, 1, 12).reshape(4, 3))
     optimiser = named.build([make_group([parameter], named.rate, named.weight_decay)])
     for number in range(_STEPS):
         if stops and number == _STEPS - 1:
@@ -330,7 +323,7 @@ def _train(named: NamedOptimiser, stops: bool = False) -> Tensor:
             load_optimiser_state(optimiser, state)
         # Gradients that differ in size and sign.
         angles = torch.arange(parameter.numel()) + 5.0 * number
-        parameter.grad = 0.1 * torch.sin(angles).reshape(_SHAPE)
+        parameter.grad = 0.1 * torch.sin(angles).reshape(4, 3)
         # An optimiser that draws has to draw the same in both runs.
         torch.manual_seed(number)
         optimiser.step()
@@ -354,8 +347,7 @@ def _saved_and_read(named: NamedOptimiser, state: dict[str, Any]) -> dict[str, A
         reason = str(error).partition("\n")[0]
         raise UsageError(
             f"{SETTING} = {named.path!r}: a checkpoint cannot hold its state, which must be "
-            f"tensors, numbers, strings, lists and dictionaries ({type(error).__name__}: "
-            f"{reason}). {_OTHERS}"
+            f"tensors, numbers, strings, lists and dictionaries ({reason}). {_OTHERS}"
         ) from error
     return content
 
@@ -392,10 +384,7 @@ def build_optimiser(
     """
     groups = group_parameters(network, settings)
     if not groups:
-        raise UsageError(
-            "no parameter of the network is trained: is front_end.frozen on with nothing behind "
-            "the front end?"
-        )
+        raise UsageError("no parameter of the network is trained: is front_end.frozen on?")
     trained = [parameter for group in groups for parameter in group["params"]]
     named = find_optimiser(settings, folder)
     if named is None:
@@ -409,7 +398,7 @@ def build_optimiser(
             return sgd
         kind = torch.optim.AdamW if training.optimizer == "adamw" else torch.optim.Adam
         return kind(groups, lr=rate, betas=training.adam_betas, fused=fused)
-    fused = _choose_fused(trained, on_cpu=named.kind in _FUSED_ON_CPU)
+    fused = _choose_fused(trained, on_cpu=named.kind in _OURS)
     check_optimiser(named)
     if settings.network.weight_decay and not named.takes("weight_decay"):
         LOG.warning("%s takes no weight decay: network.weight_decay has no effect", named.path)

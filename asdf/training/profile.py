@@ -126,10 +126,14 @@ class ClipCost:
         try:
             if self._outline is None:
                 self._outline = _outline_of(network)
-            pairs = zip(self._outline.parameters(), network.parameters(), strict=True)
-            for outlined, parameter in pairs:
+            outline = self._outline
+            for outlined, parameter in zip(outline.parameters(), network.parameters(), strict=True):
                 outlined.requires_grad_(parameter.requires_grad)
-            self.flops = _count(self._outline, self._samples)
+            waveforms = torch.empty(waveform_shape(outline, 1, self._samples), device="meta")
+            with torch.device("meta"), FlopCounterMode(display=False) as counter:
+                as_outputs(outline(waveforms)).logits_B2.sum().backward()
+            outline.zero_grad(set_to_none=True)
+            self.flops = float(counter.get_total_flops())
         except Exception as error:
             # A user's network may raise anything, and training does not need this number.
             self.flops = None
@@ -151,15 +155,6 @@ def _outline_of(network: nn.Module) -> nn.Module:
             module.gradient_checkpointing = False  # type: ignore[assignment]
     # Nothing is drawn at random, and norms work with a single utterance.
     return outline.eval()
-
-
-def _count(outline: nn.Module, samples: int) -> float:
-    waveforms = torch.empty(waveform_shape(outline, 1, samples), device="meta")
-    with torch.device("meta"), FlopCounterMode(display=False) as counter:
-        as_outputs(outline(waveforms)).logits_B2.sum().backward()
-    for parameter in outline.parameters():
-        parameter.grad = None
-    return float(counter.get_total_flops())
 
 
 DATA = "waiting for data"
@@ -260,10 +255,7 @@ class StepProfile:
         self, steps: tuple[int, int] | None, folder: Path, clock: StepClock, world: World
     ) -> None:
         if steps is not None and steps[0] > steps[1]:
-            raise UsageError(
-                f"computing.profile_steps = {steps}: the first step comes after the last. "
-                "Write them as (first, last)."
-            )
+            raise UsageError(f"computing.profile_steps = {steps}: write them as (first, last).")
         self.steps = steps if world.is_main else None
         self.folder = folder
         self.clock = clock
@@ -317,9 +309,8 @@ class StepProfile:
         profile = self._running
         if profile is None:
             return
-        seconds = {}
-        for part, now in self.clock.seconds(wait=True).items():
-            seconds[part] = now - self._seconds_before[part]
+        now = self.clock.seconds(wait=True)
+        seconds = {part: now[part] - before for part, before in self._seconds_before.items()}
         self.close()
         stem = f"steps.{self._first_step}-{self._last_step}"
         path = self.folder / f"{stem}.json.gz"
@@ -354,7 +345,6 @@ class StepProfile:
         total = sum(seconds.values())
         lines = [f"{title}, rank {world.rank} of {world.size} on {world.device}", ""]
         lines.append(f"{'':20}{'ms per step':>12}{'%':>8}")
-        for part in (*PARTS, "total"):
-            value = total if part == "total" else seconds[part]
+        for part, value in {**seconds, "total": total}.items():
             lines.append(f"{part:20}{1000 * value / count:12.3f}{100 * value / total:8.1f}")
         return "\n".join(lines)

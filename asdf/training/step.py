@@ -30,7 +30,6 @@ from asdf.networks.tuning import freeze_front_end, frozen_in_epoch
 from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more
-from asdf.training.captured_passes import prepare_passes
 from asdf.training.gradients import WeightUpdate, choose_precision
 from asdf.training.losses.loss_building import build_loss
 from asdf.training.objective import (
@@ -41,7 +40,7 @@ from asdf.training.objective import (
     check_needs,
     step_memory_errors_as_messages,
 )
-from asdf.training.passes import check_compilable
+from asdf.training.passes import check_compilable, prepare_passes
 from asdf.training.profile import COMMUNICATION, OPTIMISER, StepClock, find_cost
 from asdf.training.steps.step_window import StepParts, StepWindow
 from asdf.training.steps.training_step import (

@@ -137,8 +137,7 @@ class Task(ABC):
         if head.key != self.key:
             raise UsageError(
                 f"{type(head).__qualname__}.key is {head.key!r}, and {type(self).__qualname__}.key "
-                f"{self.key!r}: the task would not find the outputs of its head. Use the same key "
-                "for both."
+                f"{self.key!r}. Use the same key for a task and its head."
             )
         parameter = next(network.parameters())
         form = torch.promote_types(parameter.dtype, torch.float32)
@@ -158,8 +157,7 @@ class Task(ABC):
             return embeddings.shape[1]
         raise UsageError(
             f"the task {self.key!r} needs embeddings (batch, numbers), which "
-            f"{self.settings.network.network_class} does not return. Leave the task out, or change "
-            "what its forward returns first."
+            f"{self.settings.network.network_class} does not return first. Leave the task out."
         )
 
     def check(self) -> None:  # noqa: B027 (most tasks need none)
@@ -284,22 +282,18 @@ class Tasks:
             values: Rows of the extras, by key.
             extras: Extras of the network, by key.
         """
-        scores = {}
-        for task in self:
-            key = task.key
-            if key in values:
-                each = (score_file, utterances, values[key], extras[key])
-                scores[key] = _ask(task, "write", *each)
-        return scores
+        return {
+            task.key: _ask(
+                task, "write", score_file, utterances, values[task.key], extras[task.key]
+            )
+            for task in self
+            if task.key in values
+        }
 
     def read(self, score_file: Path) -> dict[str, Any]:
         """Return the scores that belong to a score file, by key. Raises as `Task.read`."""
-        scores = {}
-        for task in self:
-            read = _ask(task, "read", score_file)
-            if read is not None:
-                scores[task.key] = read
-        return scores
+        read = {task.key: _ask(task, "read", score_file) for task in self}
+        return {key: scores for key, scores in read.items() if scores is not None}
 
     def describe(self, scores: Mapping[str, Any]) -> str:
         """Return a remark on a set's scores for the log."""
@@ -332,14 +326,11 @@ def find_tasks(settings: Sections, folder: Path | None) -> Tasks:
         with UserErrors(f"{SETTING}: {path}(settings, folder) failed"):
             task = kind(settings, folder)
             key = task.key
-        if not isinstance(key, str) or not key.isidentifier():
+        if not isinstance(key, str) or not key.isidentifier() or key in taken:
+            other = f", the key of {taken[key]}" if isinstance(key, str) and key in taken else ""
             raise UsageError(
-                f"{SETTING}: {path}.key is {key!r}. Give it a name, such as 'speakers'."
-            )
-        if key in taken:
-            raise UsageError(
-                f"{SETTING}: {path}.key is {key!r}, which is the key of {taken[key]}. Give it "
-                "another."
+                f"{SETTING}: {path}.key is {key!r}{other}. Give it a name of its own, such as "
+                "'speakers'."
             )
         taken[key] = path
         tasks.append(task)

@@ -80,10 +80,8 @@ class Progress:
     def begin_epoch(self) -> None:
         """Reset the counts within an epoch."""
         self.position = 0
-        self.loss_sum = 0.0
-        self.weight_sum = 0.0
-        self.printed_loss_sum = 0.0
-        self.printed_weight_sum = 0.0
+        self.loss_sum = self.weight_sum = 0.0
+        self.printed_loss_sum = self.printed_weight_sum = 0.0
         self.terms = {}
 
     def note_terms(self, counts: Mapping[str, float], sums: Sequence[float]) -> None:
@@ -135,9 +133,7 @@ class Progress:
         known = {field.name: field.default for field in fields(cls)}
         for name, value in state.items():
             if name not in known:
-                raise ValueError(
-                    f"it has an entry {shorten(repr(name))}, which this ASDF does not know"
-                )
+                raise ValueError(f"it has an unknown entry {shorten(repr(name))}")
             if not _fits(name, value, known[name]):
                 raise ValueError(f"its {name} is {shorten(repr(value))}")
         # A damaged evaluation is no reason to refuse, since a resumed run reads evaluations.json.
@@ -155,18 +151,15 @@ def _fits(name: str, value: Any, default: Any) -> bool:
     if name == "evaluations":
         return isinstance(value, list)
     if name == "terms":
-        sums = list(value.values()) if isinstance(value, dict) else [None]
-        lists = [each for each in sums if isinstance(each, list) and len(each) == 4]
-        numbers = [number for each in lists for number in each]
-        return len(lists) == len(sums) and all(isinstance(number, float) for number in numbers)
+        sums: list[Any] = list(value.values()) if isinstance(value, dict) else [None]
+        are_lists = all(isinstance(each, list) and len(each) == 4 for each in sums)
+        return are_lists and all(isinstance(number, float) for each in sums for number in each)
     if isinstance(default, str):
         return isinstance(value, str)
     if type(default) is int:
         # bool is a subclass of int.
         return type(value) is int and value >= 0
-    if name == "training_loss" and value is None:
-        return True
-    return isinstance(value, (int, float))
+    return isinstance(value, (int, float)) or (name == "training_loss" and value is None)
 
 
 def seed_step(seed: int, step: int, minibatch: int, rank: int) -> None:
@@ -199,8 +192,7 @@ def agree_on_order(orders: Orders, epoch: int, sampler: str, world: World) -> st
     if others:
         raise AsdfError(
             f"{SETTING} = {sampler!r}: {others:.0f} of the {world.size} processes have a different "
-            f"order of epoch {epoch} than the first. An order may depend only on the seed and the "
-            "epoch, not on the process, the clock or hash()."
+            f"order of epoch {epoch} than the first. It may depend only on the seed and the epoch."
         )
     return digest
 

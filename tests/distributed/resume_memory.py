@@ -15,11 +15,12 @@ from types import SimpleNamespace
 import torch
 from torch import nn
 
+from asdf.checkpoint.network_file import write_network_file
 from asdf.distributed.world import open_world
 from asdf.recipe.training_stage import resume_training
 from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
-from asdf.training.checkpoints import HostCopies, collect_checkpoint, write_checkpoint
+from asdf.training.checkpoints import HostCopies, collect_checkpoint
 from asdf.training.gradients import WeightUpdate, choose_precision
 from asdf.training.optimisers import build_optimiser
 from asdf.training.training_progress import Progress
@@ -46,7 +47,7 @@ def write(folder: Path) -> None:
     progress = Progress(epochs=1, step=1)
     checkpoint = collect_checkpoint(network, optimiser, scaler, progress, settings, HostCopies())
     assert checkpoint is not None
-    write_checkpoint(folder / "epoch.1.pt", checkpoint)
+    write_network_file(folder / "epoch.1.pt", checkpoint)
 
 
 class Resumed:

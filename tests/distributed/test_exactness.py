@@ -1,6 +1,10 @@
 """What several processes must not change, and what a kill must not lose."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,8 @@ import torch
 
 from asdf.data.training_plan import TrainingPlan
 from asdf.trials.lists import read_list
+from tests.conftest import PATIENCE_S
+from tests.unit.checkpoint.test_base_weights import write_base
 
 UNDROPPED = """
 undropped < debug
@@ -187,3 +193,270 @@ def test_every_utterance_has_one_turn_over_all_ranks(corpus):
             for index in share.utterances[: share.counted].tolist()
         ]
         assert sorted(turns) == list(range(size))
+
+
+MIXED = (
+    "augmentation.mixup_probability=0.6",
+    "augmentation.chain=('time_mask', 'silence')",
+    "network.class_weights=(0.1, 0.9)",
+)
+
+
+@pytest.mark.slow
+def test_processes_take_the_steps_of_one_with_mixed_clips(recipe, capsys):
+    options = (
+        "debug",
+        *MIXED,
+        "network.optimizer_step_interval=2",
+        "network.print_interval=1",
+        "network.global_minibatch_size=6",
+        "recipe.end_stage=1",
+    )
+    alone = recipe.call(capsys, *options)
+    assert alone.status == 0, alone.output
+    first = recipe.output.rename(recipe.folder / "one")
+    losses = step_losses(first / "system1")
+    for processes in (2, 3):
+        again = recipe.run(*options, f"paths.system_folder=p{processes}", processes=processes)
+        assert again.status == 0, again.output
+        system = recipe.system(f"p{processes}")
+        assert step_losses(system) == pytest.approx(losses, rel=0, abs=1e-5)
+        ends = [
+            weights(folder / "networks" / "epoch.3.pt") for folder in (first / "system1", system)
+        ]
+        torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_killed_run_with_mixed_clips_ends_as_one_never_killed(recipe):
+    options = ["normed", *MIXED, "network.checkpoint_interval_steps=2"]
+    whole = recipe.run(*options, "paths.system_folder=whole")
+    assert whole.status == 0, whole.output
+    assert recipe.run(*options, "paths.system_folder=killed", TEST_KILL="0:5").status != 0
+    resumed = recipe.run(*options, "paths.system_folder=killed")
+    assert resumed.status == 0, resumed.output
+    assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
+
+
+UPDATES = """
+updates < debug
+network.network_class = 'asdf.networks.SSL_Linear'
+front_end.architecture = 'tiny'
+front_end.weights = 'base.pt'
+front_end.trained_parts = ('norms', 'layers:2')
+lora.rank = 3
+network.optimizer = 'sgd'
+network.initial_learning_rate = 0.03
+network.global_minibatch_size = 8
+network.max_epochs = 1
+recipe.end_stage = 1
+recipe.validation_sets = ('demo-dev',)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_update_as_one(recipe, capsys):
+    recipe.add_configs(UPDATES)
+    write_base(recipe.folder / "base.pt")
+    alone = recipe.call(capsys, "updates", "paths.system_folder=one")
+    assert alone.status == 0, alone.output
+    two = recipe.run("updates", "paths.system_folder=two", processes=2)
+    assert two.status == 0, two.output
+    first, second = read(recipe, "one"), read(recipe, "two")
+    state = first["model_state_dict"]
+    # What was added begins at 0: it has moved by more than the processes may differ.
+    added = [name for name in state if "lora_B" in name]
+    assert len(added) == 12
+    assert min(float(state[name].abs().max()) for name in added) > 1e-4
+    # Whoever trained it: what rests is not in the file, and has the same numbers.
+    assert second["base"] == first["base"]
+    torch.testing.assert_close(second["model_state_dict"], state, rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_updates_go_on_from_their_file(recipe):
+    """Which holds only what was trained: to the last bit of a run that was never stopped."""
+    recipe.add_configs(UPDATES)
+    write_base(recipe.folder / "base.pt")
+    words = ("network.checkpoint_interval_steps=2",)
+    for name, killed in (("straight", {}), ("killed", {"TEST_KILL": "1:3"}), ("killed", {})):
+        network = "network.network_class=small_networks.FrontEnded"
+        folder = f"paths.system_folder={name}"
+        run = recipe.run("updates", network, folder, *words, processes=2, **killed)
+        assert (run.status == 0) == (not killed), run.output
+    assert "going on from resume.pt" in run.output
+    assert "base" in torch.load(recipe.system("killed") / "networks/epoch.1.pt", weights_only=True)
+    assert_equal_runs(recipe.system("straight"), recipe.system("killed"))
+
+
+def read(recipe, system: str) -> dict:
+    return torch.load(recipe.system(system) / "networks" / "epoch.1.pt", weights_only=True)
+
+
+DROPS = """
+drops < debug
+network.network_class = 'asdf.networks.SSL_ASP'
+front_end.architecture = 'tiny'
+front_end.layer = 'weighted'
+front_end.unfreeze_after_epochs = 1
+front_end.layer_drop = 0.5
+front_end.time_mask_proportion = 0.2
+front_end.time_mask_length = 2
+network.max_epochs = 2
+network.minibatch_size = 3
+network.optimizer_step_interval = 2
+network.checkpoint_interval_steps = 1
+recipe.end_stage = 1
+recipe.validation_sets = ()
+"""
+
+
+@pytest.mark.slow
+def test_three_processes_unfreeze_together_and_resume_exactly(recipe):
+    """Each draws layers and frames of its own. One run is cut short after the first of the two
+    steps in which the front end learns; a stop before that is a test of one process."""
+    recipe.add_configs(DROPS)
+    whole = recipe.run("drops", "paths.system_folder=whole", processes=3)
+    assert whole.status == 0, whole.output
+    assert whole.output.index("the front end is frozen") < whole.output.index(
+        "the front end is trained from here on"
+    )
+    part = recipe.run("drops", "paths.system_folder=part", "network.max_steps=3", processes=3)
+    assert part.status == 0, part.output
+    resumed = recipe.run("drops", "paths.system_folder=part", processes=3)
+    assert resumed.status == 0, resumed.output
+    folders = [recipe.system(name) / "networks" for name in ("whole", "part")]
+    first, second = (torch.load(folder / "epoch.2.pt", weights_only=True) for folder in folders)
+    for key in ("model_state_dict", "optimizer_state_dict"):
+        torch.testing.assert_close(first[key], second[key], rtol=0, atol=0)
+    before, after = (
+        torch.load(folders[0] / f"epoch.{n}.pt", weights_only=True)["model_state_dict"]
+        for n in (1, 2)
+    )
+    layers = "front_end.model.encoder.transformer.layers.0.feed_forward.output_dense.weight"
+    assert not torch.equal(before[layers], after[layers])
+
+
+FEW = "network.global_minibatch_size=8"
+
+SAMPLER = """
+import os
+import numpy as np
+from asdf.data.samplers import Sampler
+from asdf.runs.seeds import generator
+
+
+class Repeating(Sampler):
+    def order(self, epoch):
+        return generator(self.seed, "mine", epoch).integers(0, len(self.utterances), 19)
+
+
+class ByRank(Sampler):
+    def order(self, epoch):
+        return np.arange(len(self.utterances)) * (os.environ.get("RANK", "0") == "0")
+"""
+
+
+@pytest.fixture
+def samplers(recipe):
+    (recipe.folder / "my_sampler.py").write_text(SAMPLER)
+    recipe.add_configs(UNDROPPED)
+    return recipe
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sampler", "processes", "kill"),
+    [
+        ("balanced_attacks", 1, "0:5"),
+        ("my_sampler.Repeating", 1, "0:4"),
+        ("balanced_classes", 2, "1:3"),
+    ],
+)
+def test_a_killed_run_with_a_sampler_ends_as_one_never_killed(
+    samplers, capsys, sampler, processes, kill
+):
+    options = ["normed", f"recipe.sampler={sampler}", "network.checkpoint_interval_steps=2"]
+
+    def run(*words):
+        return samplers.run(*options, *words, processes=processes)
+
+    whole = run("paths.system_folder=whole")
+    assert whole.status == 0, whole.output
+    words = [*options, "paths.system_folder=killed"]
+    assert samplers.run(*words, processes=processes, TEST_KILL=kill).status != 0
+    resumed = run("paths.system_folder=killed")
+    assert resumed.status == 0, resumed.output
+    assert "going on from resume.pt" in resumed.output and "starts over" not in resumed.output
+    assert_equal_runs(samplers.system("whole"), samplers.system("killed"))
+
+
+@pytest.mark.slow
+def test_two_processes_take_the_turns_of_one(samplers, capsys):
+    options = ("undropped", "recipe.sampler=my_sampler.Repeating", FEW, "network.print_interval=1")
+    alone = samplers.call(capsys, *options, "recipe.end_stage=1")
+    first = samplers.output.rename(samplers.folder / "one")
+    second = samplers.run(*options, "recipe.end_stage=1", processes=2)
+    assert alone.status == 0 and second.status == 0, alone.output + second.output
+    losses = step_losses(first / "undropped")
+    # 19 turns in windows of 8.
+    assert list(losses) == list(range(1, 10))
+    assert step_losses(samplers.system("undropped")) == pytest.approx(losses, rel=0, abs=1e-4)
+    folders = (first / "undropped", samplers.system("undropped"))
+    ends = [weights(folder / "networks" / "epoch.3.pt") for folder in folders]
+    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-4)
+
+
+def test_an_order_that_depends_on_the_process_is_refused_by_all_of_them(samplers):
+    outcome = samplers.run("debug", "recipe.sampler=my_sampler.ByRank", processes=2)
+    assert outcome.status != 0
+    assert (
+        "recipe.sampler = 'my_sampler.ByRank': 1 of the 2 processes have a different order of "
+        "epoch 1 than the first" in outcome.output
+    )
+
+
+LAYERED = """
+layered < debug
+network.network_class = 'asdf.networks.SSL_Linear'
+front_end.architecture = 'tiny'
+network.optimizer = 'sgd'
+network.initial_learning_rate = 0.03
+network.global_minibatch_size = 8
+network.max_epochs = 1
+recipe.end_stage = 1
+recipe.validation_sets = ('demo-dev',)
+"""
+COMPILED = "computing.compile='layers'"
+LAUNCHER = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling for the CPU needs g++")
+@pytest.mark.parametrize("choice", ["", "front_end.gradient_checkpointing=True"])
+def test_two_processes_with_compiled_layers_train_the_network_of_one_without(
+    recipe, tmp_path, capsys, choice
+):
+    recipe.add_configs(LAYERED)
+    words = [choice] if choice else []
+    alone = recipe.call(capsys, "layered", "paths.system_folder=plain", *words)
+    assert alone.status == 0, alone.output
+    # By a Python of their own: the compiler starts processes, which the tests' warm one forks.
+    both = subprocess.run(
+        [*LAUNCHER, "run.py", "layered", "paths.system_folder=compiled", COMPILED, *words],
+        cwd=recipe.folder,
+        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert both.returncode == 0, both.stdout
+    assert "the next step compiles the network" in both.stdout
+    plain, compiled = (
+        torch.load(recipe.system(name) / "networks" / "epoch.1.pt", weights_only=True)
+        for name in ("plain", "compiled")
+    )
+    torch.testing.assert_close(
+        compiled["model_state_dict"], plain["model_state_dict"], rtol=1e-4, atol=1e-5
+    )

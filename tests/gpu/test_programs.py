@@ -1,8 +1,9 @@
-"""Whole runs on GPUs that compute nothing: the recipe, several processes, no compiler."""
+"""Whole runs on GPUs that compute nothing: the recipe, several processes, no compiler, no room."""
 
 import json
 import os
 import re
+from array import array
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,51 @@ def test_a_step_that_does_not_fit_ends_with_what_would(quick, null_gpu):
     smaller = (*(word for word in words if "minibatch" not in word), "network.minibatch_size=2")
     again = quick.run(*smaller, "recipe.end_stage=1", **null_gpu(gigabytes=3))
     assert again.status == 0, again.output
+
+
+@pytest.mark.slow
+def test_a_rank_that_fails_aborts_and_ends_the_one_that_hangs(recipe, null_gpu, tmp_path):
+    meeting = tmp_path / "meeting"
+    gpus = null_gpu(count=2)
+    variables = {**gpus, "TEST_RAISE_ASDF": "1:3", "NULL_GPU_MEETING": str(meeting)}
+    outcome = recipe.run("debug", processes=2, **variables)
+
+    assert outcome.status == 1
+    cause = outcome.output[outcome.output.rindex("Root Cause") :]
+    assert "rank      : 1" in cause
+    assert outcome.output.count("[rank 1] error: no more disk") == 1
+    assert "rank 0: another process of this run has ended" in outcome.output
+    # The launcher's own end of a process that does not heed it.
+    assert "SIGKILL" not in outcome.output
+    begun, aborted = read_meeting(meeting)
+    assert begun[0] > begun[1]  # rank 0 was in an exchange that rank 1 never came to
+    assert aborted == [0, 1]
+
+
+def read_meeting(path) -> tuple[list[int], list[int]]:
+    """Collectives begun and aborted, of two ranks."""
+    numbers = array("q", path.read_bytes())
+    return list(numbers[:2]), list(numbers[16:18])
+
+
+@pytest.mark.slow
+def test_a_dry_run_takes_a_step_and_says_what_it_held_or_what_would_make_it_smaller(
+    recipe, null_gpu
+):
+    words = ["debug", "--dry-run", "network.network_class=asdf.networks.SSL_AASIST"]
+    words += ["front_end.architecture=tiny", "computing.precision=fp32"]
+    size = "network.train_clip_size"
+    outcome = recipe.run(*words, f"{size}=64600", **null_gpu(gigabytes=2))
+    assert outcome.status == 0, outcome.output
+    said = re.search(
+        r"\n  a step of training on Null GPU \(cuda:0\): (\d+\.\d) [MG]iB at its peak, for which "
+        r"torch reserved \d+\.\d [MG]iB of 1\.9 GiB\n",
+        outcome.output,
+    )
+    assert said is not None and float(said[1]) > 0, outcome.output
+    outcome = recipe.run(
+        *words, f"{size}=1000000", "network.minibatch_size=64", **null_gpu(gigabytes=2)
+    )
+    assert outcome.status != 0
+    assert "cuda:0 does not have enough memory for step" in outcome.output, outcome.output
+    assert "Lower network.minibatch_size (now 64) and raise" in outcome.output

@@ -1,10 +1,16 @@
-"""The cost of a training step: waits, operations, memory. The numbers may only fall."""
+"""The cost of a training step, with and without graphs: waits, operations, memory; determinism.
+
+The numbers may only fall.
+"""
 
 import json
+import re
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.gpu import ratchets
+from tests.gpu.ratchets import FOLDER
 
 NETWORK, PRECISION, OPTIMISER = "network.network_class", "computing.precision", "network.optimizer"
 OURS = "asdf.networks"
@@ -102,7 +108,7 @@ def test_a_step_of_xls_r_300m_takes_no_more_memory_and_operations_than_it_did(on
         ", checkpointing": {**case, "front_end.gradient_checkpointing": True},
         " in WavLM large's layout": {**case, "front_end.architecture": "wavlm_large"},
     }
-    results = on_null_gpu("count_steps", json.dumps(list(cases.values())))
+    results = on_null_gpu("count_training", json.dumps(list(cases.values())), "steps")
     assert [result["waits"] for result in results] == [ONE_WAIT] * len(cases)
     for name, result in zip(cases, results, strict=True):
         costs = {"operations": result["operations"], "bytes": result["peak_bytes"]}
@@ -122,3 +128,143 @@ def test_a_step_of_xls_r_300m_moves_no_more_bytes_than_it_did(on_null_gpu):
     ratchets.check("bytes moved by XLS-R 300M", {"moved": long})
     ratchets.check("bytes moved by XLS-R 300M, norms in bf16", {"moved": short})
     assert short < 0.8 * long
+
+
+# A step's replays, their inputs, the optimiser, and what is known of the gradient.
+GRAPHED: list[tuple[str, dict[str, object], int]] = [
+    ("AASIST behind wav2vec 2.0", {NETWORK: f"{OURS}.SSL_AASIST"}, 2),
+    ("AASIST", {NETWORK: f"{OURS}.AASIST"}, 2),
+    ("fp16", {NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp16"}, 2),
+    ("SGD", {NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp32", OPTIMISER: "sgd"}, 2),
+    ("checkpointing", {NETWORK: f"{OURS}.SSL_AASIST", "front_end.gradient_checkpointing": True}, 2),
+    ("dropout", {NETWORK: f"{OURS}.SSL_AASIST", "front_end.dropout": 0.1}, 2),
+    (
+        "WavLM, three minibatches",
+        {
+            NETWORK: f"{OURS}.SSL_MHFA",
+            "front_end.architecture": "wavlm_base",
+            "front_end.layer": 2,
+            "network.optimizer_step_interval": 3,
+            "network.gradient_clip_norm": 1.0,
+        },
+        6,
+    ),
+    (
+        "XLS-R 300M",
+        {
+            NETWORK: f"{OURS}.SSL_AASIST",
+            "front_end.architecture": "wav2vec2_xlsr_300m",
+            "network.minibatch_size": 14,
+        },
+        2,
+    ),
+]
+
+
+def test_a_step_with_graphs_is_a_few_launches_and_one_wait(on_null_gpu):
+    settings = [{**case, "computing.cuda_graphs": True} for _, case, _ in GRAPHED]
+    results = on_null_gpu("count_training", json.dumps(settings), "steps")
+    for (name, _, replays), result in zip(GRAPHED, results, strict=True):
+        assert result["waits"] == ONE_WAIT, name
+        assert result["replays"] == replays, name
+        ratchets.check(f"step with graphs: {name}", {"operations": result["operations"]})
+
+
+def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_front_end_learns(
+    on_null_gpu,
+):
+    unfrozen, three_minibatches, drawing, waiting, chosen, own, streams = on_null_gpu(
+        "replay_steps"
+    )
+    assert streams == 1
+    # An epoch of six whole windows and a shorter one, then a whole epoch; the first use no graphs.
+    assert [replays for replays, _, _ in unfrozen] == 2 * [0, 0, 0, 2, 2, 2, 0, 2]
+    assert [learning for _, _, learning in unfrozen] == 8 * [175] + 8 * [225]
+    replayed = [replays for replays, _, _ in three_minibatches]
+    assert replayed == [0, 0, 0, 6, 6, 6, 0, 6, *6 * [6], 0, 6]
+    # The first minibatch writes the gradient, the others add to that of each parameter.
+    (_, once, learning), (_, thrice, _) = unfrozen[-1], three_minibatches[-1]
+    assert thrice == 3 * once + 2 * learning
+    # By themselves they are used for networks of ASDF, not for one's own.
+    assert [replays for replays, _, _ in chosen] == [0, 0, 0, 2, 2, 2, 0, 2, *6 * [2], 0, 2]
+    assert [replays for replays, _, _ in own] == 16 * [0]
+    assert drawing.startswith("computing.cuda_graphs = True: in training the network draws random")
+    reason = "cannot be captured: CUDA error: operation not permitted when stream is capturing. "
+    assert reason in waiting
+    assert waiting.endswith("Set computing.cuda_graphs = False to train without.")
+
+
+def test_the_null_gpu_refuses_in_a_capture_what_a_gpu_refuses(on_null_gpu):
+    outcomes = on_null_gpu("capture_work")
+    for work in ("add", "join_a_stream"):
+        assert outcomes.pop(work) == {"kernels": 0, "captured": 1, "replays": 1, "replayed": 1}
+    refused = "CUDA error: operation not permitted when stream is capturing"
+    assert outcomes == {
+        "wait_for_stream": refused,
+        "wait_for_device": refused,
+        "wait_for_event": "CUDA error: operation not permitted on an event last recorded in a "
+        "capturing stream",
+        "copy_from_ordinary_memory": "status 900",
+        "leave_a_stream": "CUDA error: capturing stream has unjoined work",
+        "wait_for_a_stream_outside": "CUDA error: dependency created on uncaptured work in "
+        "another stream",
+    }
+
+
+DETERMINISTIC = [
+    {NETWORK: f"{OURS}.SSL_AASIST", "front_end.gradient_checkpointing": True},
+    {NETWORK: f"{OURS}.AASIST", "rawboost.on_device": True, "rawboost.algo": 4},
+    {NETWORK: f"{OURS}.SSL_SLS"},
+    {NETWORK: f"{OURS}.SSL_Nes2NetX"},
+    {NETWORK: f"{OURS}.SSL_MHFA", "rawboost.on_device": True, "rawboost.algo": 8},
+    {NETWORK: f"{OURS}.SSL_ASP"},
+    {
+        NETWORK: f"{OURS}.SSL_MHFA",
+        "front_end.architecture": "wavlm_base",
+        "front_end.layer": 2,
+        "front_end.time_mask_proportion": 0.1,
+        "front_end.channel_mask_proportion": 0.1,
+        "computing.precision": "fp32",
+    },
+]
+OUTSIDE = {"strict": False, "warns": False, "cudnn": False, "benchmark": True, "tf32": False}
+WITHIN = {"strict": True, "warns": False, "cudnn": True, "benchmark": False, "tf32": True}
+WORKSPACE = ":4096:8"
+
+
+# Of two processes with batch norm over both, and gradients exchanged in buckets.
+@pytest.mark.slow_but("1-cases0")
+@pytest.mark.parametrize(("processes", "cases"), [(1, DETERMINISTIC), (2, DETERMINISTIC[3:4])])
+def test_a_step_is_taken_with_the_flags_set_and_none_refused(on_null_gpu, processes, cases):
+    end, results = on_null_gpu("train_deterministic", json.dumps(cases), processes=processes)
+    assert [result["refused"] for result in results] == [""] * len(cases)
+    # What torch recorded at the start of each forward pass: in the first step buckets are laid out
+    # again, before the first gradients are exchanged.
+    layouts = [[0, 1]] if processes > 1 else [[]] * len(cases)
+    assert [result["laid_out"] for result in results] == layouts
+    for result in results:
+        assert result["within"] == {**WITHIN, "workspace": WORKSPACE}
+        assert result["after"] == {**OUTSIDE, "workspace": WORKSPACE}
+    assert end == {**OUTSIDE, "workspace": None}
+
+
+STEPS = (
+    "step of XLS-R 300M",
+    "step of XLS-R 300M, norms in bf16",
+    "step of XLS-R 300M in WavLM large's layout",
+)
+
+
+def operations(version: str) -> list[str]:
+    costs = json.loads((FOLDER / f"torch-{version}.json").read_text())
+    return [f"{costs[step]['operations']:,.0f}" for step in STEPS]
+
+
+def test_the_page_has_the_operations_of_both_versions_of_torch():
+    page = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    xls_r, short, wavlm = operations("2.14")
+    assert f"| XLS-R 300M + AASIST | {xls_r} |" in page
+    assert f"| the same, `computing.norms='bf16'` | {short} |" in page
+    assert f"| WavLM large + AASIST | {wavlm} |" in page
+    stated = re.search(r"torch 2\.11 queues (.+?) for WavLM large", page, re.DOTALL)
+    assert re.findall(r"\d,\d{3}", stated[1]) == operations("2.11")

@@ -107,12 +107,12 @@ def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
     [
         ("my_steps.Forgetfull", 2, "Did you mean 'Forgetful'?"),
         ("my_steps.Forgetful", 2, "restored from its saved state, training does not continue"),
-        ("my_steps.Idle", 1, "made no pass over the minibatches"),
+        ("my_steps.Idle", 1, "made no pass. It must call"),
         ("my_steps.Twice", 1, "the weights still have the gradient of an earlier pass"),
         (
             "my_steps.Forgotten",
             1,
-            "with keeps_minibatches = False the minibatches of a step are read only once",
+            "with keeps_minibatches = False, a training step may read its minibatches only",
         ),
         ("my_steps.Wrong", 1, "'StepWindow' object has no attribute 'gradeint' ("),
         ("my_steps.Parts", 1, "chooses 0 utterances"),
@@ -126,7 +126,7 @@ def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
         (
             "my_steps.Parts network.loss=supervised_contrastive",
             2,
-            "needs whole steps, which this training step divides",
+            "needs whole steps: choose another loss",
         ),
         ("plane", 2, "the nearest is 'plain'"),
     ],
@@ -153,7 +153,7 @@ def test_a_step_that_comes_later_begins_at_the_weights_trained_so_far(own, capsy
     # A damaged state is refused in one message.
     torch.save({**later, "training_step": [1]}, own.system("normed") / "networks" / "epoch.2.pt")
     outcome = own.call(capsys, *words, "network.max_epochs=3")
-    assert outcome.status == 1 and "'training_step' is not the state" in outcome.output
+    assert outcome.status == 1 and "'training_step' is damaged" in outcome.output
     assert "Traceback" not in outcome.output
 
 

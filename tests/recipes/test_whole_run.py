@@ -7,7 +7,7 @@ import shutil
 import pytest
 import torch
 
-from asdf.data.recording_digests import digest_list, digest_recordings
+from asdf.data.lengths import digest_list, digest_recordings
 from asdf.evaluation import eer, read_scores
 from asdf.extras.cpu.packed_weights import is_available
 from asdf.interchange import network_digest

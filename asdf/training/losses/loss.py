@@ -165,16 +165,16 @@ class Targets:
 
     def first(self, utterances: int) -> Targets:
         """Return the targets of the first utterances."""
+        labels_B = self.labels_B[:utterances]
         columns = {name: values[:utterances] for name, values in self.columns.items()}
-        terms = {}
-        for name, term in self.terms.items():
-            terms[name] = replace(term, values=term.values[:utterances])
+        terms = {
+            name: replace(term, values=term.values[:utterances])
+            for name, term in self.terms.items()
+        }
         partners = None if self.partners is None else self.partners.first(utterances)
         weights_B = None if self.weights_B is None else self.weights_B[:utterances]
         lengths_B = None if self.lengths_B is None else self.lengths_B[:utterances]
-        return Targets(
-            self.labels_B[:utterances], columns, terms, partners, weights_B, lengths_B=lengths_B
-        )
+        return Targets(labels_B, columns, terms, partners, weights_B, lengths_B=lengths_B)
 
 
 class Loss(ScoringLoss, ABC):

@@ -55,17 +55,16 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
     if kind.is_joint and mixed:
         raise UsageError(
             f"augmentation.mixup_probability = {mixed}: {SETTING} = {settings.network.loss!r} "
-            "compares utterances with each other, and a mixed one has no class. Set "
-            "augmentation.mixup_probability = 0, or choose another loss."
+            "compares utterances with each other. Set augmentation.mixup_probability = 0, or "
+            "choose another loss."
         )
     if settings.network.score != "llr":
         return kind
     if kind is not CrossEntropy or settings.loss.label_smoothing:
         raise UsageError(
-            "network.score = 'llr': only a network that learns by cross-entropy, without label "
-            f"smoothing, estimates probabilities; {SETTING} = {settings.network.loss!r}, "
-            f"loss.label_smoothing = {settings.loss.label_smoothing}. Set network.score to "
-            "'bona_fide' or 'difference', and calibrate the network for likelihood ratios."
+            f"network.score = 'llr' needs {SETTING} = 'cross_entropy' without loss.label_smoothing "
+            f"(now {settings.network.loss!r}, {settings.loss.label_smoothing}). Set network.score "
+            "to 'bona_fide' or 'difference', and calibrate the network for likelihood ratios."
         )
     return LikelihoodRatio
 
@@ -87,19 +86,16 @@ def build_loss(
             f"list, which has {', '.join(utterances.columns) or 'no columns'}."
         )
     parameter = next(network.parameters())
-    name = settings.network.loss
-    computing = settings.computing
-    reasons = []
-    if kind.is_joint and computing.compile:
-        reasons.append("computing.compile: the two passes of its steps may draw other numbers")
-    if kind.is_joint and computing.cuda_graphs is True:
-        reasons.append("computing.cuda_graphs: its steps have two passes")
-    if kind.columns and computing.cuda_graphs is True:
-        reasons.append("computing.cuda_graphs: it takes columns of the list, which are not tensors")
-    if reasons:
+    is_graphed = settings.computing.cuda_graphs is True
+    # Its steps have two passes, which may draw other numbers; columns are no tensors.
+    if kind.is_joint and settings.computing.compile:
+        setting = "computing.compile"
+    else:
+        setting = "computing.cuda_graphs" if is_graphed and (kind.is_joint or kind.columns) else ""
+    if setting:
         raise UsageError(
-            f"{SETTING} = {name!r} cannot be combined with {reasons[0]}. Set it to False, or "
-            "choose another loss."
+            f"{SETTING} = {settings.network.loss!r} cannot be combined with {setting}. Set it to "
+            "False, or choose another loss."
         )
     takes_embeddings = kind.needs_embeddings or kind.is_joint
     if is_ours(f"{kind.__module__}.") and not takes_embeddings:
@@ -127,9 +123,8 @@ def _build_on_noise(
     outputs = embeddings_BE if takes_embeddings else logits_B2
     if takes_embeddings and not (isinstance(outputs, Tensor) and outputs.dim() == 2):
         raise UsageError(
-            f"{SETTING} = {training.loss!r} is computed from embeddings (batch, numbers), which "
-            f"{training.network_class} does not return. Choose another loss, or change what its "
-            "forward returns first."
+            f"{SETTING} = {training.loss!r} needs embeddings (batch, numbers), which "
+            f"{training.network_class} does not return first. Choose another loss."
         )
     dimension = outputs.shape[1] if takes_embeddings else 0
     form = torch.promote_types(parameter.dtype, torch.float32)
@@ -145,11 +140,10 @@ def _build_on_noise(
         )
     # Only those behind the logits: others, such as a vector for masked frames, stay trained.
     unused = _inputs_of(logits_B2) - used
-    frozen = []
-    for name, each in network.named_parameters():
-        if each.requires_grad and id(each) in unused:
-            each.requires_grad_(False)
-            frozen.append(name)
+    trained = [(name, each) for name, each in network.named_parameters() if each.requires_grad]
+    frozen = [name for name, each in trained if id(each) in unused]
+    for name in frozen:
+        network.get_parameter(name).requires_grad_(False)
     if frozen:
         LOG.info("not trained, as the loss does not depend on them: %s", and_more(frozen, _SHOWN))
     return loss
@@ -163,9 +157,7 @@ def try_in_training(network: nn.Module, loss: Loss, training: Network) -> None:
     Raises:
         AsdfError: the network or the loss fails, or gives values that are not finite.
     """
-    columns = {}
-    for name in loss.columns:
-        columns[name] = [next(iter(loss.values.get(name, ())), "-")] * 2
+    columns = {name: [next(iter(loss.values.get(name, ())), "-")] * 2 for name in loss.columns}
     targets = Targets(torch.zeros(2, dtype=torch.long), columns)
     with left_unchanged(network):
         outputs = compute_on_noise(network, training, next(network.parameters()).device, True)
@@ -199,11 +191,7 @@ def _construct(kind: type[Loss], settings: Sections, dimension: int, utterances:
     if "values" in inspect.signature(kind).parameters:
         values = {name: sorted(set(utterances.columns[name])) for name in kind.columns}
     failed = f"{SETTING}: {settings.network.loss}(settings, {dimension}) failed"
-    advice = (
-        "A loss's constructor takes the settings and the dimension of an embedding, and as a third "
-        "argument, if it has one called values, the values of its columns; see "
-        "asdf.training.losses.Loss."
-    )
+    advice = "See asdf.training.losses.Loss for the arguments of its constructor."
     with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
         torch.manual_seed(derived_seed(settings.recipe.seed, "loss"))
         return kind.of_values(settings, dimension, values)
@@ -233,15 +221,16 @@ def _try_on(
 
 
 def _check_numbers(name: str, method: str, result: Any, shape: tuple[int, ...]) -> None:
+    mistake = ""
     if not isinstance(result, Tensor):
-        raise _describe_mistake(name, f"gives a {type(result).__name__} as {method}")
-    if tuple(result.shape) != shape:
-        raise _describe_mistake(
-            name, f"gives a tensor {tuple(result.shape)} as {method} of 2 utterances, not {shape}"
-        )
-    if not result.isfinite().all():
+        mistake = f"a {type(result).__name__} as {method}"
+    elif tuple(result.shape) != shape:
+        mistake = f"a tensor {tuple(result.shape)} as {method} of 2 utterances, not {shape}"
+    elif not result.isfinite().all():
         numbers = ", ".join(f"{number:.4g}" for number in result.flatten().tolist())
-        raise _describe_mistake(name, f"gives {numbers} as {method}, which are not all finite")
+        mistake = f"{numbers} as {method}, which are not all finite"
+    if mistake:
+        raise _describe_mistake(name, f"gives {mistake}")
 
 
 def _describe_mistake(name: str, what: str) -> AsdfError:

@@ -31,13 +31,11 @@ from asdf.errors import AsdfError
 from asdf.networks.interface import Outputs, as_outputs, further_inputs
 from asdf.networks.output_check import numbers_unchanged
 from asdf.runs.seeds import derived_seed, generator
-from asdf.training.captured_passes import GraphedPasses
 from asdf.training.gradients import LastStep
 from asdf.training.objective import StepWeights, TargetSource
-from asdf.training.passes import Passes, compile_errors_as_usage_errors, exchange_now
+from asdf.training.passes import GraphedPasses, Passes, compile_errors_as_usage_errors, exchange_now
 from asdf.training.profile import BACKWARD, DATA, FORWARD, StepClock
-from asdf.training.steps.direction import Direction, second_derivative
-from asdf.training.steps.joint_passes import JointPasses, Minibatch
+from asdf.training.steps.window_parts import Direction, JointPasses, Minibatch, second_derivative
 from asdf.training.training_progress import seed_step
 from asdf.trials.trial_list import TrialList, values_at
 
@@ -165,9 +163,8 @@ class StepWindow:
         """
         columns = self._parts.utterances.columns
         if name not in columns:
-            raise AsdfError(
-                f"the training list has no column {name!r}; it has: {', '.join(columns) or 'none'}."
-            )
+            names = ", ".join(columns) or "none"
+            raise AsdfError(f"the training list has no column {name!r}; it has: {names}.")
         return list(values_at(columns[name], self.indices))
 
     def generator(self, *purpose: int | str) -> np.random.Generator:
@@ -378,13 +375,9 @@ class StepWindow:
         with torch.random.fork_rng(devices):
             self._seed(minibatch.number, draw)
             with self._parts.eager.precision.autocast():
-                used = minibatch.clips if clips is None else clips
-                wanted = further_inputs(network)
-                inputs = {}
-                for name, value in minibatch.targets.inputs.items():
-                    if name in wanted:
-                        inputs[name] = value
-                return as_outputs(network(used, **inputs))
+                known, wanted = minibatch.targets.inputs, further_inputs(network)
+                inputs = {name: value for name, value in known.items() if name in wanted}
+                return as_outputs(network(minibatch.clips if clips is None else clips, **inputs))
 
     def _values(
         self,
@@ -414,19 +407,17 @@ class StepWindow:
         noted: list[Tensor] | None,
     ) -> Tensor:
         """Return the values of the utterances that count, and add their losses to `noted`."""
-        self._parts.eager.objective.noted.clear()
+        eager = self._parts.eager
+        eager.objective.noted.clear()
         if loss is None:
-            values_B = passes.forward(minibatch.clips, minibatch.targets)
-            losses_B = values_B
+            losses_B = values_B = passes.forward(minibatch.clips, minibatch.targets)
         else:
-            eager = self._parts.eager
-            outputs = eager.outputs(minibatch.clips, minibatch.targets.inputs)
-            values_B = loss(outputs, minibatch)
+            values_B = loss(eager.outputs(minibatch.clips, minibatch.targets.inputs), minibatch)
             # Multiplied here, since the result is divided by the denominator of the step's mean.
             losses_B = values_B * self.normaliser
         if noted is not None:
             noted.append(_counted(losses_B.detach(), minibatch))
-            for name, values in self._parts.eager.objective.noted.items():
+            for name, values in eager.objective.noted.items():
                 total = _counted(values, minibatch).double().sum()
                 so_far = self._term_sums.get(name)
                 self._term_sums[name] = total if so_far is None else so_far + total
@@ -465,8 +456,8 @@ class StepWindow:
         parts = self._parts
         if self._is_read:
             raise AsdfError(
-                "with keeps_minibatches = False the minibatches of a step are read only once. "
-                "Remove that line from the class of the training step, which reads them again."
+                "with keeps_minibatches = False, a training step may read its minibatches only "
+                "once. Remove that line from its class."
             )
         self._is_read = True
         for number, share in enumerate(self._window.shares, 1):
@@ -514,8 +505,7 @@ class StepWindow:
         if len(of) != size or not len(chosen):
             raise AsdfError(
                 f"a pass over a part of a step chooses {len(chosen)} utterances by {len(of)} "
-                f"values, but the step has {size} utterances. Choose at least one, with one value "
-                "per utterance."
+                f"values. Choose at least one, with a value for each of its {size} utterances."
             )
         keys = self._window.clip_keys()
         return self._parts.targets.weights([keys[index] for index in chosen])
@@ -541,14 +531,12 @@ class StepWindow:
         if self._parts.eager.objective.loss.is_joint:
             raise AsdfError(
                 "network.loss is computed on whole steps, but the training step computes it on "
-                "parts. Set divides_window = True in its class, which refuses such losses before "
-                "training starts."
+                "parts. Set divides_window = True in its class."
             )
 
     def _check_free(self) -> None:
-        if self.losses is None:
-            return
-        if any(parameter.grad is not None for parameter in self._parts.parameters):
+        has_gradient = any(each.grad is not None for each in self._parts.parameters)
+        if self.losses is not None and has_gradient:
             raise AsdfError(
                 "the weights still have the gradient of an earlier pass. Use window.gradient(...), "
                 "which returns and clears it; window.backward(...) is for the last pass."

@@ -133,8 +133,8 @@ def compute_gradient(
     if window.losses is None:
         kind = type(step)
         raise AsdfError(
-            f"{SETTING}: {kind.__qualname__}.compute_gradient made no pass over the minibatches. "
-            "It must call window.backward(), or window.gradient() and window.set_gradient()."
+            f"{SETTING}: {kind.__qualname__}.compute_gradient made no pass. It must call "
+            "window.backward(), or window.gradient() and window.set_gradient()."
         )
     return window.losses
 
@@ -149,8 +149,8 @@ def load_step_state(step: TrainingStep, checkpoint: NetworkFile) -> None:
     kind = type(step).__qualname__
     if entry is not None and not (isinstance(entry, dict) and isinstance(entry.get(_STATE), dict)):
         raise AsdfError(
-            f"{checkpoint.path}: the entry 'training_step' is not the state of a training step. "
-            "The file is damaged: resume from another (network.resume_epoch)."
+            f"{checkpoint.path}: the entry 'training_step' is damaged: resume from another file "
+            "(network.resume_epoch)."
         )
     if entry is not None and entry.get(_CLASS) == kind:
         with calling(step, "load_state"):
@@ -184,21 +184,21 @@ def find_training_step(settings: Sections, folder: Path | None) -> TrainingStep:
     kind = find_class(path, folder, SETTING, TrainingStep)  # type: ignore[type-abstract]
     with UserErrors(f"{SETTING}: {path}(settings, folder) failed"):
         step = kind(settings, folder)
-    computing = settings.computing
-    faults = []
-    if step.divides_window and find_loss_class(settings, step.folder).is_joint:
-        faults.append(
-            f"network.loss = {settings.network.loss!r} needs whole steps, which this training step "
-            "divides: choose another loss"
-        )
-    if computing.cuda_graphs is True and not isinstance(step, Plain):
-        faults.append("computing.cuda_graphs = True repeats one pass; set it to False")
-    if step.needs_waveforms and settings.front_end.cache_features:
-        faults.append("it needs waveforms: set front_end.cache_features = False")
-    if step.needs_curvature and computing.compile:
-        faults.append("compiled passes have no second derivative: set computing.compile = False")
+    loss, computing = settings.network.loss, settings.computing
+    is_graphed = computing.cuda_graphs is True and not isinstance(step, Plain)
+    divides = step.divides_window and find_loss_class(settings, step.folder).is_joint
+    needs = {
+        f"network.loss = {loss!r} needs whole steps: choose another loss": divides,
+        "computing.cuda_graphs = True repeats one pass: set it to False": is_graphed,
+        "it needs waveforms: set front_end.cache_features = False": step.needs_waveforms
+        and settings.front_end.cache_features,
+        "compiled passes have no second derivative: set computing.compile = False": (
+            step.needs_curvature and computing.compile
+        ),
+    }
+    faults = "; ".join(fault for fault, applies in needs.items() if applies)
     if faults:
-        raise UsageError(f"{SETTING} = {path!r}: {'; '.join(faults)}.")
+        raise UsageError(f"{SETTING} = {path!r}: {faults}.")
     return step
 
 

@@ -283,7 +283,7 @@ def test_layers_without_names_and_without_numbers_are_refused(content, tmp_path)
         ({"step": "abc"}, "its step is 'abc'"),
         ({"step": -1}, "its step is -1"),
         ({"list_digest": 3}, "its list_digest is 3"),
-        ({"new": 1}, "it has an entry 'new'"),
+        ({"new": 1}, "it has an unknown entry 'new'"),
     ],
 )
 def test_a_checkpoint_of_damaged_progress_is_skipped(progress, said, content, tmp_path, caplog):
@@ -292,7 +292,7 @@ def test_a_checkpoint_of_damaged_progress_is_skipped(progress, said, content, tm
     torch.save({**content, "progress": progress}, path)
     with caplog.at_level("WARNING"):
         assert newest_checkpoint(tmp_path) == tmp_path / "epoch.1.pt"
-    assert f"skipped: {path} has no usable training progress" in caplog.text
+    assert f"skipped: {path}: its training progress is damaged" in caplog.text
     assert said in caplog.text
 
 

@@ -1,15 +1,30 @@
-"""Clips and whole utterances: the same samples whoever reads them, in whatever order."""
+"""Clips and whole utterances: the same samples whoever reads them; references; own augmentation."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+import pytest
+import soundfile
 import torch
 
 from asdf.audio import read_audio
-from asdf.data.datasets import TrainingClips, WholeUtterances
+from asdf.audio.augmentation import open_chain
+from asdf.data.batches import REFERENCES, collate
+from asdf.data.datasets import References, TrainingClips, WholeUtterances
 from asdf.data.loaders import BatchLoader
 from asdf.distributed.world import World
+from asdf.errors import AsdfError
 from asdf.settings.sections import RawBoost, SpeechActivity
+from asdf.trials.trial_list import TrialList, join
+from tests.augmentations import augmentation
 from tests.recordings import write_recordings
-from tests.unit.data.conftest import BOOST, OFF, clips
+from tests.unit.conftest import sound as sound_of
+from tests.unit.data.conftest import BOOST, LENGTHS, OFF, assert_workers_change_no_sample, clips
 
 
 def test_a_clip_is_a_part_of_the_recording_or_its_repetition(utterances):
@@ -73,3 +88,119 @@ def test_reading_draws_nothing_from_the_networks_generator(utterances):
     before = torch.get_rng_state()
     list(BatchLoader(clips(utterances), 0, World()).batches([[(1, 0)]]))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+SAD = SpeechActivity()
+
+
+def sound(samples: int, seed: int) -> np.ndarray:
+    return sound_of(samples, seed).astype(np.float32)
+
+
+@pytest.fixture
+def listed(tmp_path):
+    for number in range(2):
+        soundfile.write(tmp_path / f"{number}.wav", sound(4000, number), 16000, subtype="FLOAT")
+    columns = {"reference": ["1.wav", ""]}
+    return TrialList(["0.wav", "1.wav"], [1, 0], columns=columns, name="a", folder=tmp_path)
+
+
+def test_a_reference_is_repeated_or_cut_and_zeros_without_one(listed):
+    known = sound(4000, 1)
+    references = References(listed, SAD)
+    assert np.array_equal(references[0, 3000].samples, known[:3000])
+    assert np.array_equal(references[0, 6000].samples, np.tile(known, 2)[:6000])
+    assert not references[1, 6000].samples.any()
+    without = TrialList(listed.ids, listed.labels, name="b", folder=listed.folder)
+    assert not References(without, SAD)[0, 100].samples.any()
+    joined = References(join([without, listed]), SAD)
+    assert not joined[0, 3000].samples.any()
+    assert np.array_equal(joined[2, 3000].samples, known[:3000])
+
+
+def test_training_clips_have_references_of_their_length(listed):
+    lengths = np.array([4000, 4000])
+    references = References(listed, SAD)
+    clips = TrainingClips(listed, lengths, 2000, RawBoost(), SAD, 0, references=references)
+    batch = collate([clips[1, 0], clips[1, 1]])
+    assert batch.further[REFERENCES].shape == batch.samples.shape == (2, 2000)
+    assert np.array_equal(batch.further[REFERENCES][0], sound(4000, 1)[:2000])
+    alone = TrainingClips(listed, lengths, 2000, RawBoost(), SAD, 0)
+    assert np.array_equal(alone[1, 0].samples, clips[1, 0].samples)
+
+
+def test_a_reference_that_cannot_be_read_is_the_error_of_its_clip(listed):
+    (listed.folder / "1.wav").write_bytes(b"RIFF")
+    assert "1.wav" in str(References(listed, SAD)[0, 100].error)
+
+
+# With a module of its own behind it, and a class of that module among its attributes.
+TILTS = """
+from asdf.audio.augmentation import Part
+from tilting import Tilt
+
+class Tilted(Part):
+    probability = 0.8
+
+    def __init__(self, settings, base):
+        self.tilt = Tilt(0.5)
+
+    def apply(self, clip, rng):
+        if clip.max() > 2:
+            raise ValueError("too loud")
+        return self.tilt(clip, rng.random())
+"""
+TILTING = """
+import numpy as np
+
+class Tilt:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, clip, level):
+        before = np.concatenate([clip[:1], clip[:-1]])
+        return (clip - self.scale * level * before).astype(np.float32)
+"""
+TILTED_KEYS = [[(epoch, index) for index in range(3)] for epoch in range(1, 5)]
+
+
+@pytest.fixture
+def tilted(utterances: TrialList, tmp_path: Path) -> TrainingClips:
+    folder = tmp_path / "recipe"
+    folder.mkdir()
+    (folder / "tilts.py").write_text(TILTS)
+    (folder / "tilting.py").write_text(TILTING)
+    for module in ("tilts", "tilting"):
+        sys.modules.pop(module, None)
+    chain = open_chain(augmentation("tilts.Tilted", "time_mask"), tmp_path, folder)
+    return TrainingClips(utterances, LENGTHS, 4000, RawBoost(), OFF, 0, augmentation=chain)
+
+
+@pytest.fixture
+def start_method(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = multiprocessing.get_start_method()
+    multiprocessing.set_start_method(request.param, force=True)
+    yield request.param
+    multiprocessing.set_start_method(before, force=True)
+
+
+@pytest.mark.slow_but("fork", "forkserver")
+@pytest.mark.parametrize("start_method", ["fork", "spawn", "forkserver"], indirect=True)
+def test_workers_import_what_lies_next_to_the_recipe(
+    tilted: TrainingClips, start_method: str
+) -> None:
+    assert_workers_change_no_sample(tilted, TILTED_KEYS)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_failing_part_comes_out_as_one_message_with_the_recording(
+    tilted: TrainingClips, utterances: TrialList, workers: int
+) -> None:
+    (part, _) = tilted.augmentation.parts
+    part.tilt.scale = np.inf
+    with pytest.raises(AsdfError) as caught:
+        list(BatchLoader(tilted, workers, World()).batches([[(1, 2), (2, 2), (3, 2)]]))
+    message = str(caught.value)
+    start = f"augmentation.chain: tilts.Tilted.apply, for the recording {utterances.path(2)}, "
+    assert message.startswith(start + "returned ")
+    assert "not finite numbers" in message

@@ -1,11 +1,24 @@
-"""Turns, windows and shares: the arithmetic that makes a run independent of how it is divided."""
+"""Orders, turns, windows and shares: what makes a run independent of how it is divided."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from asdf.data.sampler_orders import (
+    Orders,
+    Turns,
+    describe_groups,
+    earlier_turns,
+    find_groups,
+    find_sampler,
+    longest_clips,
+)
+from asdf.data.samplers import Sampler, Shuffled
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
-from asdf.errors import UsageError
-from asdf.settings.sections import Network
+from asdf.errors import AsdfError, UsageError
+from asdf.settings.sections import Network, Sections
+from asdf.trials.trial_list import TrialList
 
 
 def counted(plan: TrainingPlan, epoch: int, start: int = 0) -> list[list[int]]:
@@ -139,12 +152,293 @@ def test_without_a_global_minibatch_the_size_counts_per_process():
 
 @pytest.mark.parametrize(
     ("size", "ranks", "nearest"),
-    [(10, 4, "do: 8 and 12"), (25, 8, "do: 24 and 32"), (3, 4, "does: 4"), (7, 2, "do: 6 and 8")],
+    [(10, 4, "8 and 12"), (25, 8, "24 and 32"), (3, 4, "4"), (7, 2, "6 and 8")],
 )
 def test_a_global_minibatch_that_does_not_divide_is_refused(size, ranks, nearest):
     with pytest.raises(UsageError) as caught:
         minibatch_per_process(Network(global_minibatch_size=size), ranks)
     assert str(caught.value) == (
         f"network.global_minibatch_size = {size} does not divide by the {ranks} processes of this "
-        f"run. The nearest that {nearest}. Or start another number of processes."
+        f"run, as {nearest} would. Set it, or start another number of processes."
     )
+
+
+SIX = TrialList([str(i) for i in range(6)], [1, 0] * 3)
+
+
+class Listed(Sampler):
+    """Returns `orders[epoch]`, or what a function there returns."""
+
+    def order(self, epoch):
+        order = self.orders[epoch]
+        return order() if callable(order) else order
+
+
+def listed(**orders) -> Listed:
+    sampler = Listed(Sections(), SIX)
+    sampler.orders = {int(name[1:]): order for name, order in orders.items()}
+    return sampler
+
+
+def test_an_order_of_any_integers_becomes_a_copy_of_its_own():
+    mine = np.array([5, 0, 0], np.uint8)
+    orders = Orders(listed(e1=mine, e2=[1, 2, 3]))
+    mine[0] = 1
+    assert orders.size == 3 and orders.of(1).tolist() == [5, 0, 0]
+    assert orders.of(2).dtype == np.int64 and orders.of(2).tolist() == [1, 2, 3]
+
+
+def test_an_epoch_is_drawn_once_and_its_digest_names_it():
+    orders = Orders(Shuffled(Sections(), SIX))
+    assert orders.of(3) is orders.of(3)
+    again = Orders(Shuffled(Sections(), SIX))
+    assert orders.digest(3) == again.digest(3) != again.digest(4)
+    # Whatever type of integers the sampler uses.
+    narrow, wide = (Orders(listed(e1=np.array([3, 1], kind))) for kind in (np.int16, np.int64))
+    assert narrow.digest(1) == wide.digest(1)
+
+
+def clip_keys(plan: TrainingPlan, epoch: int) -> list[tuple[int, int]]:
+    shares = [share for window in plan.windows(epoch) for share in window.shares]
+    return [key for share in shares for key in share.clip_keys()]
+
+
+def draw():
+    return np.random.default_rng().permutation(6)
+
+
+def fail():
+    raise KeyError("no such thing")
+
+
+@pytest.mark.parametrize(
+    ("order", "part"),
+    [
+        ([0, 6], "has the index 6, but the training list has the utterances 0 to 5"),
+        ([0, -1], "has the index -1"),
+        ([0.0, 1.0], r"returned an array of shape \(2,\) and type float64"),
+        ([True, False], "type bool"),
+        ([[0, 1]], r"shape \(1, 2\)"),
+        ([], r"shape \(0,\)"),
+        (None, r"shape \(\) and type object"),
+        (draw, "Draw an order with asdf.runs.seeds.generator"),
+        (
+            fail,
+            r"Listed.order\(1\) failed: KeyError: 'no such thing' \(.*test_training_plan.py, line",
+        ),
+    ],
+)
+def test_what_is_no_order_is_refused_with_the_name_of_its_class(order, part):
+    with pytest.raises(AsdfError, match=part) as caught:
+        Orders(listed(e1=order))
+    assert str(caught.value).startswith(
+        "recipe.sampler: tests.unit.data.test_training_plan.Listed.order"
+    )
+
+
+def test_all_epochs_have_the_same_number_of_turns():
+    orders = Orders(listed(e1=[0, 1, 2], e2=[0, 1]))
+    with pytest.raises(AsdfError, match=r"order\(2\) has 2 turns, but order\(1\) has 3"):
+        orders.of(2)
+
+
+@pytest.mark.parametrize(
+    ("base", "misspelt", "missing"),
+    [("Sampler", "orders", "order"), ("GroupedSampler", "group", "groups")],
+)
+def test_a_sampler_that_lacks_its_method_is_refused(tmp_path, base, misspelt, missing):
+    name = f"sampler_without_{missing}"
+    (tmp_path / f"{name}.py").write_text(
+        f"from asdf.data.samplers import {base}\n\n\n"
+        f"class Mine({base}):\n    def {misspelt}(self, epoch=1):\n        return [0]\n"
+    )
+    settings = Sections()
+    settings.recipe.sampler = f"{name}.Mine"
+    with pytest.raises(UsageError, match=f"{name}.Mine does not implement {missing}, which Sa"):
+        find_sampler(settings, tmp_path)
+
+
+def test_the_turns_before_a_turn_are_counted_by_utterance():
+    assert earlier_turns(np.array([4, 1, 4, 4, 1, 0])).tolist() == [0, 0, 1, 2, 1, 0]
+    assert earlier_turns(np.arange(5)[::-1]).tolist() == [0] * 5
+
+
+def test_a_second_turn_in_an_epoch_has_a_clip_of_its_own():
+    orders = Orders(listed(e1=[4, 4, 1, 4, 1], e2=[0, 1, 2, 3, 4]))
+    plan = TrainingPlan(orders.size, 2, orders=orders)
+    keys = clip_keys(plan, 1)
+    # The last, a single one, has a filler: the same clip once more.
+    assert len(set(keys[:5])) == 5 and keys[4] == keys[5]
+    assert [key for key in keys if key[0] == 1] == [(1, 4), (1, 1)]
+    assert all(draws > 10**9 for draws, _ in set(keys) - {(1, 4), (1, 1)})
+    assert [window.epoch_size for window in plan.windows(2)] == [5, 5, 5]
+    second = clip_keys(plan, 2)
+    assert second[:5] == [(2, index) for index in range(5)]
+
+
+def test_ranks_share_the_turns_of_a_sampler():
+    orders = Orders(listed(e1=[5, 5, 3, 3, 3, 0, 5, 1]))
+    alone = TrainingPlan(8, 4, orders=orders)
+    expected = [share.clip_keys() for window in alone.windows(1) for share in window.shares]
+    ranks = [TrainingPlan(8, 2, 1, 2, rank, orders=orders) for rank in (0, 1)]
+    shared = [[s.clip_keys() for w in plan.windows(1) for s in w.shares] for plan in ranks]
+    both = [first + second for first, second in zip(*shared, strict=True)]
+    assert both == expected
+    # From the middle: the same clips as without a stop.
+    rest = [share.clip_keys() for window in alone.windows(1, 4) for share in window.shares]
+    assert rest == expected[1:]
+
+
+RATE = 16_000
+COUNT = 203
+LENGTHS = np.random.default_rng(1).integers(RATE // 2, 8 * RATE, COUNT)
+UTTERANCES = TrialList([f"{i}.wav" for i in range(COUNT)], np.arange(COUNT, dtype=np.int8) % 2)
+TIMES_4 = np.random.default_rng(2).permutation(np.repeat(np.arange(COUNT), 2))
+
+
+def settings_of(**lengths):
+    settings = Sections()
+    settings.network.minibatch_size = 24
+    chosen = {"minibatch_s": 20.0, "min_crop_s": 2.0, "max_crop_s": 4.0, "buckets": 5, **lengths}
+    for name, value in chosen.items():
+        setattr(settings.lengths, name, value)
+    return settings
+
+
+def plan_of(world_size=1, rank=0, interval=1, **lengths):
+    settings = settings_of(**lengths)
+    orders = Orders(Shuffled(settings, UTTERANCES), find_groups(settings, LENGTHS))
+    return TrainingPlan(COUNT, 24, interval, world_size, rank, orders=orders)
+
+
+def minibatches(turns):
+    return np.split(np.arange(len(turns.utterances_N)), turns.ends_M[:-1])
+
+
+def test_without_the_setting_nothing_is_grouped():
+    assert find_groups(Sections(), LENGTHS) is None
+
+
+def test_each_utterance_has_its_turn_and_no_minibatch_is_too_long():
+    turns = plan_of().turns(1)
+    assert sorted(turns.utterances_N) == list(range(COUNT))
+    for rows in minibatches(turns):
+        assert len(rows) * turns.samples_N[rows].max() <= 20 * RATE
+        assert 1 <= len(rows) <= 24
+
+
+def test_long_recordings_alone_are_cropped():
+    turns = plan_of().turns(1)
+    lengths = LENGTHS[turns.utterances_N]
+    is_long = lengths > 4 * RATE
+    assert np.array_equal(turns.samples_N[~is_long], lengths[~is_long])
+    cropped = turns.samples_N[is_long]
+    assert 2 * RATE <= cropped.min() < 2.2 * RATE and 3.8 * RATE < cropped.max() <= 4 * RATE
+
+
+def test_all_recordings_above_the_shortest_crop_are_cropped_on_request():
+    turns = plan_of(crop="all").turns(1)
+    lengths = LENGTHS[turns.utterances_N]
+    assert np.array_equal(turns.samples_N[lengths <= 2 * RATE], lengths[lengths <= 2 * RATE])
+    between = (lengths > 2 * RATE) & (lengths <= 4 * RATE)
+    samples = turns.samples_N[between]
+    assert (samples >= 2 * RATE).all() and (samples <= lengths[between]).all()
+    assert (samples < lengths[between]).mean() > 0.9
+
+
+def test_minibatches_are_of_one_bucket_each():
+    """Of five buckets of 41, 41, 41, 40 and 40 recordings by the lengths of their clips."""
+    turns = plan_of().turns(1)
+    ranks = np.empty(COUNT, int)
+    ranks[np.argsort(turns.samples_N, kind="stable")] = np.arange(COUNT)
+    bucket = np.digitize(ranks, [41, 82, 123, 163])
+    spans = []
+    for rows in minibatches(turns):
+        # Equal lengths at a bound may stand on either side of it.
+        spans.append(bucket[rows].max() - bucket[rows].min())
+    assert np.mean(np.array(spans) == 0) > 0.9
+    assert padding_of(turns) < padding_of(plan_of(buckets=1).turns(1)) / 2
+
+
+def padding_of(turns) -> float:
+    padded = sum(len(rows) * turns.samples_N[rows].max() for rows in minibatches(turns))
+    padding = 1 - turns.samples_N.sum() / padded
+    said = describe_groups(turns, settings_of().lengths)
+    assert f"{100 * padding:.1f} % of their samples are padding" in said
+    return padding
+
+
+def test_each_epoch_has_other_minibatches_and_crops_and_a_seed_the_same():
+    first, again, second = plan_of().turns(1), plan_of().turns(1), plan_of().turns(2)
+    for name in ("utterances_N", "samples_N", "ends_M"):
+        assert np.array_equal(getattr(first, name), getattr(again, name))
+    by_utterance = [np.sort(turns.samples_N) for turns in (first, second)]
+    assert not np.array_equal(first.utterances_N, second.utterances_N)
+    assert not np.array_equal(*by_utterance)
+
+
+def test_a_second_turn_has_a_crop_of_its_own():
+    settings = settings_of()
+    turns = Turns(TIMES_4, earlier_turns(TIMES_4))
+    grouped = find_groups(settings, LENGTHS).group(1, turns)
+    long = int(np.argmax(LENGTHS))
+    rows = np.flatnonzero(grouped.utterances_N == long)
+    assert sorted(grouped.earlier_N[rows]) == [0, 1]
+    assert grouped.samples_N[rows[0]] != grouped.samples_N[rows[1]]
+
+
+@pytest.mark.parametrize("interval", [1, 3])
+def test_processes_take_the_minibatches_that_one_takes(interval):
+    """Two processes those of one with twice the interval, each minibatch whole on one of them."""
+    alone = list(plan_of(interval=2 * interval).windows(1))
+    ranks = [list(plan_of(2, rank, interval).windows(1)) for rank in (0, 1)]
+    assert [len(each) for each in ranks] == [len(alone)] * 2
+    for window, *parts in zip(alone, *ranks, strict=True):
+        assert all(np.array_equal(window.utterances, part.utterances) for part in parts)
+        assert all(part.start == window.start and part.end == window.end for part in parts)
+        taken = {}
+        for number, pair in enumerate(zip(parts[0].shares, parts[1].shares, strict=True)):
+            for rank, share in enumerate(pair):
+                if share.counted:
+                    counted = share.loader_keys()[: share.counted]
+                    taken[2 * number + rank] = counted
+                else:
+                    assert len(share.utterances) >= 1
+        expected = [share.loader_keys()[: share.counted] for share in window.shares]
+        assert [taken[number] for number in sorted(taken)] == expected
+
+
+def test_an_epoch_goes_on_where_it_stopped():
+    plan = plan_of(interval=2)
+    whole = list(plan.windows(3))
+    for done in (1, 4):
+        rest = list(plan.windows(3, whole[done].start))
+        assert [w.start for w in rest] == [w.start for w in whole[done:]]
+        keys = [[share.loader_keys() for share in window.shares] for window in rest]
+        assert keys == [[share.loader_keys() for share in w.shares] for w in whole[done:]]
+        assert plan.steps_before(3, whole[done].start) == done
+        begun = plan.begin_of_last_step(2, whole[done].start)
+        assert begun == 2 + whole[done - 1].start / COUNT
+    assert plan.steps_per_epoch(3) == len(whole)
+
+
+def test_other_settings_begin_the_epoch_anew():
+    """The digest, which a checkpoint holds, is that of the minibatches."""
+    digests = set()
+    for lengths in ({}, {"minibatch_s": 21.0}, {"buckets": 6}, {"max_crop_s": 4.5}):
+        orders = plan_of(**lengths).orders
+        digests.add(orders.digest(1))
+        assert orders.digest(1) == plan_of(**lengths).orders.digest(1)
+    digests.add(Orders(Shuffled(settings_of(), UTTERANCES)).digest(1))
+    assert len(digests) == 5
+
+
+def test_the_longest_clips_of_a_minibatch_are_as_many_as_fit():
+    assert longest_clips(settings_of()) == (5, 4 * RATE)
+    settings = settings_of()
+    settings.network.minibatch_size = 3
+    assert longest_clips(settings) == (3, 4 * RATE)
+    # A clip that is alone is computed twice, unless a minibatch is of one.
+    assert longest_clips(settings_of(minibatch_s=4.0)) == (2, 4 * RATE)
+    settings.network.minibatch_size = 1
+    assert longest_clips(settings) == (1, 4 * RATE)

@@ -1,5 +1,6 @@
-"""What processes agree on before a process group exists: local ranks, and compatible devices."""
+"""What processes agree on before a group exists: names, local ranks, and compatible devices."""
 
+import hashlib
 import socket
 import threading
 import time
@@ -9,12 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch.distributed as dist
+from torch.distributed import HashStore
 
 from asdf.distributed import rendezvous
 from asdf.distributed.gpus import identify
 from asdf.distributed.launchers import Launch
-from asdf.distributed.rendezvous import agree_on_devices, agree_on_local_ranks
-from asdf.errors import UsageError
+from asdf.distributed.rendezvous import agree_on_devices, agree_on_local_ranks, meet
+from asdf.errors import AsdfError, UsageError
 from tests.conftest import PATIENCE_S
 
 SECOND = timedelta(seconds=1)
@@ -177,3 +179,49 @@ def test_a_main_process_that_cannot_listen_or_is_not_reached_says_what_to_set():
     assert str(caught.value).startswith(
         f"rank 1 of 2 (started by srun) did not reach rank 0 at 127.0.0.1:{port} within 1 s: "
     )
+
+
+def test_the_main_rank_says_for_all_who_is_missing():
+    """Its wait ends after that of the other, which hears of it."""
+    store = HashStore()
+    errors = []
+
+    def meet_as_main():
+        with pytest.raises(AsdfError) as caught:
+            meet(store, 0, 3, 2.0)
+        errors.append(caught.value)
+
+    main = threading.Thread(target=meet_as_main)
+    main.start()
+    until = time.monotonic() + PATIENCE_S
+    while not store.check(["asdf/id/0"]) and time.monotonic() < until:
+        time.sleep(0.01)
+    with pytest.raises(AsdfError) as caught:
+        meet(store, 1, 3, 0.1)
+    main.join()
+    assert str(caught.value) == str(errors[0])
+    assert str(caught.value).startswith(
+        "rank 0 waited 2 s for the other processes of this run: rank 2 of 3 did not arrive."
+    )
+    assert caught.value.reported_by_main and not errors[0].reported_by_main
+
+
+def test_the_name_of_a_start_is_made_of_the_processes_and_no_earlier_one_counts():
+    store = HashStore()
+    # What an earlier start left behind: ids of processes that are gone, and its offer.
+    store.set("asdf/id/1", "gone")
+    store.set("asdf/offer", "old first gone")
+    store.set("asdf/known/old", "1")
+    names = {}
+
+    def meet_as(rank: int) -> None:
+        names[rank] = meet(store, rank, 2, PATIENCE_S)
+
+    threads = [threading.Thread(target=meet_as, args=(rank,)) for rank in (1, 0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ids = [store.get(f"asdf/id/{rank}").decode() for rank in (0, 1)]
+    expected = hashlib.sha256("".join(ids).encode()).hexdigest()[:12]
+    assert names == {0: expected, 1: expected} and "gone" not in ids

@@ -1,22 +1,30 @@
-"""What a run of a single process sees. Tests of several processes are in tests/distributed."""
+"""What a run of a single process sees, how it is stopped, and what it says where it fails.
+
+Tests of several processes are in tests/distributed.
+"""
 
 import json
+import logging
 import os
 import signal
-from functools import partial
-from pathlib import Path
+import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed import HashStore
 
-from asdf.distributed import world
+from asdf.distributed import failures
+from asdf.distributed import world as worlds
+from asdf.distributed.failures import record_message_for_launcher
+from asdf.distributed.gpus import gpu_memory
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
-from asdf.errors import AsdfError, InUseError, UsageError
-from asdf.recipe.problems import failures
+from asdf.errors import AsdfError, UsageError
 from asdf.settings.sections import Computing
-from tests.distributed.worlds import start_processes
+from tests.conftest import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -56,55 +64,12 @@ def test_a_failure_on_the_main_rank_is_its_own_exception():
         assert caught.value is error
 
 
-def fail(kind: str) -> None:
-    if kind == "of the project":
-        raise InUseError("taken")
-    if kind == "of Python":
-        Path("/no/such/file").read_text()
-    if kind == "of a library":
-        json.loads("{")
-    raise ValueError(lambda: "cannot be sent")
-
-
-KINDS = ("of the project", "of Python", "of a library", "that cannot be sent")
-
-
-def note_failures(rank: int, folder: Path) -> None:
-    store = f"file://{folder}/store"
-    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
-    shared = World(rank, 2, rank, 2, backend="gloo")
-    lines = []
-    for kind in KINDS:
-        try:
-            # As checks do, of which the project's errors are put together.
-            collected = failures([partial(shared.run_on_main, partial(fail, kind))])
-            lines.append(f"collected {collected[0]!r} {collected[0].reported_by_main}")
-        except Exception as error:
-            reported = getattr(error, "reported_by_main", False)
-            lines.append(f"{isinstance(error, OSError | ValueError)} {error} {reported}")
-    (folder / f"rank{rank}").write_text("\n".join(lines))
-    dist.destroy_process_group()
-
-
-def test_all_ranks_end_by_the_main_ones_error(tmp_path):
-    start_processes(note_failures, (tmp_path,), 2)
-    first, second = ((tmp_path / f"rank{rank}").read_text().splitlines() for rank in range(2))
-    assert first[:3] == [
-        "collected InUseError('taken') False",
-        "True [Errno 2] No such file or directory: '/no/such/file' False",
-        "True Expecting property name enclosed in double quotes: line 1 column 2 (char 1) False",
-    ]
-    assert second[:3] == [line.replace("False", "True") for line in first[:3]]
-    assert first[3].startswith("True <function fail.<locals>.<lambda> at ")
-    assert second[3].startswith("False <function fail.<locals>.<lambda> at ")
-
-
 def test_backends_that_cannot_work_here_are_refused():
     cpu = torch.device("cpu")
-    assert world._choose_backend(Computing(), cpu) == "gloo"
-    assert world._choose_backend(Computing(), torch.device("cuda")) == "nccl"
+    assert worlds._choose_backend(Computing(), cpu) == "gloo"
+    assert worlds._choose_backend(Computing(), torch.device("cuda")) == "nccl"
     with pytest.raises(UsageError, match="'nccl' needs GPUs"):
-        world._choose_backend(Computing(backend="nccl"), cpu)
+        worlds._choose_backend(Computing(backend="nccl"), cpu)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2])
@@ -181,3 +146,77 @@ def test_a_store_that_is_gone_requests_nothing(tmp_path):
 
 def test_errors_a_user_can_mend_are_distinguished_by_their_status():
     assert (AsdfError.exit_status, UsageError.exit_status) == (1, 2)
+
+
+def test_the_smallest_gpu_counts_for_every_process(monkeypatch):
+    assert gpu_memory(torch.device("cpu")) == World().smallest_gpu() == 0
+    monkeypatch.setattr(worlds, "gpu_memory", lambda device: 85)
+    main = SimpleNamespace(device=None, gather=lambda local: [local, 42], agree=lambda value: value)
+    assert World.smallest_gpu(main) == 42
+    other = SimpleNamespace(device=None, gather=lambda local: None, agree=lambda value: 42)
+    assert World.smallest_gpu(other) == 42
+
+
+def test_the_launcher_finds_the_message_in_its_own_layout(tmp_path, monkeypatch):
+    file = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
+    before = int(time.time())
+    record_message_for_launcher("no more disk")
+    message = json.loads(file.read_text())["message"]
+    assert message["message"] == "no more disk"
+    assert message["extraInfo"]["py_callstack"] == "\nno more disk"
+    assert int(message["extraInfo"]["timestamp"]) >= before
+
+
+def test_without_a_launcher_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    record_message_for_launcher("no more disk")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow_but("False")
+@pytest.mark.parametrize("abort", [True, False])
+def test_a_group_is_aborted_where_an_exchange_may_never_end(abort, tmp_path, monkeypatch):
+    aborted = []
+    close = dist.destroy_process_group
+
+    def abort_group() -> None:
+        aborted.append(True)
+        close()
+
+    monkeypatch.setattr(failures.distributed_c10d, "_abort_process_group", abort_group)
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    failures._close(abort=abort)
+    assert not dist.is_initialized()
+    assert aborted == [True] * abort
+    # There is nothing left to close.
+    failures._close(abort=abort)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("error", [AsdfError("no more disk"), ValueError("a defect")])
+def test_a_failure_is_logged_where_leaving_hangs(error, monkeypatch, caplog):
+    exited, statuses = threading.Event(), []
+
+    def leave(status):
+        statuses.append(status)
+        exited.set()
+        raise SystemExit  # the thread ends, as the process would
+
+    monkeypatch.setattr(failures, "_LOOK_S", 0.01)
+    monkeypatch.setattr(failures, "_GRACE_S", 0.01)
+    monkeypatch.setattr(failures, "_close", lambda abort: exited.wait(PATIENCE_S))
+    monkeypatch.setattr(failures.os, "_exit", leave)
+    with (
+        caplog.at_level(logging.ERROR),
+        pytest.raises(type(error)),
+        failures.failing_together(HashStore(), 1, "nccl"),
+    ):
+        raise error
+    assert statuses == [1]
+    (record,) = caplog.records
+    message = record.getMessage()
+    assert message.startswith("rank 1: error: ") and message.endswith(str(error))
+    assert ("Traceback" in message) is isinstance(error, ValueError)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import Batch
 from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
@@ -14,7 +15,7 @@ from asdf.runs.evaluations import ValidationResult, read_evaluations
 from asdf.runs.layout import Layout
 from asdf.training.callback_group import CallbackGroup, MetricsFile
 from asdf.training.callbacks import Callback
-from asdf.training.checkpoints import fill_network, read_checkpoint
+from asdf.training.checkpoints import read_checkpoint
 from asdf.training.loop import Trainer
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress

@@ -1,4 +1,6 @@
-"""When the loop evaluates, saves, stops and ends."""
+"""When the loop evaluates, saves, stops and ends; when a front end begins to learn."""
+
+from __future__ import annotations
 
 import io
 import json
@@ -7,13 +9,22 @@ import sys
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.data.datasets import TrainingClips
-from asdf.distributed.stopping import Stopped
+from asdf.distributed.stopping import Stopped, StopRequest
+from asdf.errors import UsageError
+from asdf.networks import ASPBackEnd, SSLDetector
+from asdf.networks.front_ends.architectures import Architecture
 from asdf.runs.evaluations import read_evaluations
 from asdf.runs.layout import Layout, list_networks
-from asdf.training.checkpoints import read_checkpoint, write_checkpoint
-from tests.unit.training.conftest import SIZE, StopAfter
+from asdf.settings.sections import RawBoost, Sections
+from asdf.training.checkpoints import read_checkpoint
+from asdf.training.loop import Trainer
+from tests.recordings import noise_waveforms, write_recordings
+from tests.small_networks import Plain
+from tests.unit.training.conftest import SIZE, StopAfter, run_training
 
 
 def printed(tmp_path) -> dict[int, float]:
@@ -151,7 +162,7 @@ def test_a_checkpoint_of_an_earlier_version_prints_the_losses_from_there_on(trai
     older = read_checkpoint(tmp_path / "networks" / "epoch.1.step.3.pt")
     del older.progress["printed_loss_sum"]
     del older.progress["printed_weight_sum"]
-    write_checkpoint(tmp_path / "networks" / "epoch.1.step.3.pt", older)
+    write_network_file(tmp_path / "networks" / "epoch.1.step.3.pt", older)
     path.unlink()
     train(start="epoch.1.step.3.pt", max_steps=4, print_interval=4)
     assert printed(tmp_path)[4] == pytest.approx(losses[4], rel=1e-6)
@@ -205,3 +216,168 @@ def test_evaluations_newer_than_the_checkpoint_do_not_count(train, tmp_path):
     assert eers == [0.3, 0.6, 0.5]
     records = json.loads((tmp_path / "networks" / "evaluations.json").read_text())
     assert records == [evaluation.record() for evaluation in trainer.progress.evaluations]
+
+
+SIX = 6  # three steps an epoch
+SMALL = Architecture(((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 2, 2, 16, True, 4, 2)
+
+
+class Small(SSLDetector):
+    def make_back_end(self, settings):
+        return ASPBackEnd(self.front_end.dimension, 4)
+
+
+@pytest.fixture
+def train_small(tmp_path):
+    utterances = write_recordings(tmp_path, noise_waveforms([500] * SIX))
+
+    def train_small(
+        start: str = "", stop: StopRequest | None = None, network_class=Small, **front_end
+    ) -> Trainer:
+        settings = Sections()
+        net = settings.network
+        net.optimizer, net.initial_learning_rate, net.schedule = "adamw", 0.01, "constant"
+        net.minibatch_size, net.train_clip_size, net.max_epochs = 2, 400, 3
+        net.checkpoint_interval_s, net.weight_decay = None, 0.1
+        settings.front_end.architecture = SMALL.to_text()
+        for name, value in front_end.items():
+            setattr(settings.front_end, name, value)
+        torch.manual_seed(0)
+        network = network_class(settings)
+        lengths = np.full(SIX, 500)
+        return run_training(
+            network, utterances, lengths, settings, tmp_path, start=start, stop=stop
+        )
+
+    return train_small
+
+
+def weights(folder, name: str) -> dict[str, torch.Tensor]:
+    return read_checkpoint(folder / "networks" / name).state
+
+
+def moved(before: dict, after: dict) -> set[str]:
+    return {name.partition(".")[0] for name in before if not torch.equal(before[name], after[name])}
+
+
+def test_the_front_end_moves_from_the_epoch_on(train_small, tmp_path):
+    train_small(unfreeze_after_epochs=2)
+    epochs = [weights(tmp_path, f"epoch.{epoch}.pt") for epoch in (1, 2, 3)]
+    assert moved(epochs[0], epochs[1]) == {"back_end"}
+    # Neither the optimiser nor its weight decay has touched the frozen weights before that.
+    torch.manual_seed(0)
+    settings = Sections()
+    settings.front_end.architecture = SMALL.to_text()
+    assert moved(Small(settings).state_dict(), epochs[1]) == {"back_end"}
+    unmoved = {name for name in epochs[1] if torch.equal(epochs[1][name], epochs[2][name])}
+    # A key's bias has a gradient of 0, up to rounding; decay starts it from 0 and leaves it there.
+    assert not {name for name in unmoved if "k_proj.bias" not in name}
+
+
+def test_the_frozen_epochs_are_those_of_a_frozen_front_end(train_small, tmp_path):
+    train_small(unfreeze_after_epochs=2, dropout=0.5)
+    later = weights(tmp_path, "epoch.2.pt")
+    train_small(frozen=True, dropout=0.5)
+    torch.testing.assert_close(weights(tmp_path, "epoch.2.pt"), later, rtol=0, atol=0)
+
+
+# While it is frozen, on the last step before it learns, and on the first on which it does.
+@pytest.mark.slow_but("6")
+@pytest.mark.parametrize("steps", [2, 6, 7])
+def test_a_stop_before_at_or_after_the_unfreezing_changes_no_number(train_small, tmp_path, steps):
+    options = {
+        "unfreeze_after_epochs": 2,
+        "dropout": 0.3,
+        "layer_drop": 0.5,
+        "time_mask_proportion": 0.3,
+        "time_mask_length": 1,
+        "layer": "weighted",
+    }
+    train_small(**options)
+    whole = read_checkpoint(tmp_path / "networks" / "epoch.3.pt")
+    for path in (tmp_path / "networks").iterdir():
+        path.unlink()
+
+    with pytest.raises(Stopped, match=f"after step {steps}"):
+        train_small(stop=StopAfter(steps), **options)
+    start = "resume.pt" if steps % 3 else f"epoch.{steps // 3}.pt"
+    train_small(start=start, **options)
+    again = read_checkpoint(tmp_path / "networks" / "epoch.3.pt")
+    torch.testing.assert_close(again.state, whole.state, rtol=0, atol=0)
+    torch.testing.assert_close(again.optimiser_state, whole.optimiser_state, rtol=0, atol=0)
+    assert again.progress == whole.progress
+
+
+def test_clips_of_another_length_than_the_networks_are_refused(train_small):
+    class Fixed(nn.Module):
+        fixed_samples = 5000
+
+        def __init__(self, settings):
+            super().__init__()
+            self.output = nn.Linear(5000, 2)
+
+    with pytest.raises(UsageError, match=r"is 400, but .* takes 5000 samples only. Set it to 5000"):
+        train_small(network_class=Fixed)
+
+
+LENGTH = 3000
+
+
+@pytest.fixture
+def train_boosted(tmp_path):
+    rng = np.random.default_rng(1)
+    waveforms = [rng.normal(0, 0.05 + 0.1 * (index % 2), LENGTH) for index in range(SIX)]
+    utterances = write_recordings(tmp_path, waveforms)
+
+    def train_boosted(
+        system: str, rawboost: RawBoost, start: str = "", stop: StopRequest | None = None
+    ) -> list[dict]:
+        """The contents of the checkpoints of the three epochs."""
+        settings = Sections(rawboost=rawboost)
+        net = settings.network
+        net.optimizer, net.initial_learning_rate, net.schedule = "adam", 0.01, "constant"
+        net.minibatch_size, net.train_clip_size, net.max_epochs, net.checkpoint_interval_s = (
+            2,
+            2000,
+            3,
+            None,
+        )
+        torch.manual_seed(0)
+        folder = tmp_path / system
+        lengths = np.full(SIX, LENGTH)
+        run_training(Plain(settings), utterances, lengths, settings, folder, start=start, stop=stop)
+        return [read_checkpoint(folder / "networks" / f"epoch.{epoch}.pt") for epoch in (1, 2, 3)]
+
+    return train_boosted
+
+
+def losses(checkpoints: list[NetworkFile]) -> list[float]:
+    return [checkpoint.progress["training_loss"] for checkpoint in checkpoints]
+
+
+@pytest.mark.parametrize("algo", [4, 5, 8])
+def test_losses_are_those_of_the_loaders_way(train_boosted, algo):
+    single, whole, plain = (
+        losses(train_boosted(system, RawBoost(enabled=enabled, algo=algo, on_device=on_device)))
+        for system, enabled, on_device in (
+            ("a", True, False),
+            ("b", True, True),
+            ("c", False, True),
+        )
+    )
+    assert whole == pytest.approx(single, abs=1e-4)
+    assert plain != pytest.approx(single, abs=1e-3)
+
+
+@pytest.mark.parametrize("steps", [2, 4])
+def test_a_stop_changes_no_number(train_boosted, steps):
+    rawboost = RawBoost(enabled=True, algo=4, on_device=True)
+    whole = train_boosted("whole", rawboost)
+
+    with pytest.raises(Stopped, match=f"after step {steps}"):
+        train_boosted("stopped", rawboost, stop=StopAfter(steps))
+    again = train_boosted("stopped", rawboost, start="resume.pt")
+    last, expected = again[-1], whole[-1]
+    torch.testing.assert_close(last.state, expected.state, rtol=0, atol=0)
+    torch.testing.assert_close(last.optimiser_state, expected.optimiser_state, rtol=0, atol=0)
+    assert last.progress == expected.progress

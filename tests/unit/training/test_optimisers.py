@@ -1,11 +1,25 @@
-"""Parameter groups, the steps of each optimiser, and going on from a checkpoint."""
+"""Parameter groups, the steps of each optimiser or class, and going on from a checkpoint."""
+
+import io
 
 import pytest
 import torch
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
-from asdf.training.optimisers import build_optimiser, load_optimiser_state
+from asdf.networks import FrontEnd, build_network
+from asdf.networks.front_ends.architectures import Architecture
+from asdf.networks.interface import front_end_parameters
+from asdf.training.optimisers import (
+    build_optimiser,
+    find_optimiser,
+    group_parameters,
+    load_optimiser_state,
+    optimiser_state,
+)
+from asdf.training.schedules import find_schedule, set_learning_rate
+from asdf.training.training_progress import Progress
+from tests import user_optimisers
 from tests.unit.conftest import network_settings
 
 
@@ -202,3 +216,311 @@ def test_a_state_of_another_optimiser_or_of_other_groups_is_refused():
             AsdfError, match=r"another optimiser.*network\.optimizer.*another paths\.system_folder"
         ):
             load_optimiser_state(other, state)
+
+
+OWN = "tests.user_optimisers"
+
+
+def chosen_for(path, **network):
+    return network_settings(
+        optimizer=path, initial_learning_rate=0.05, weight_decay=0.01, **network
+    )
+
+
+def train(network, optimiser, first, last):
+    """Take the steps `first` to `last`, each with inputs of its own."""
+    for step in range(first, last):
+        inputs = torch.randn(4, 3, generator=torch.Generator().manual_seed(step))
+        network(inputs).square().sum().backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+
+def make_network():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+
+def weights_of(network):
+    return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
+
+
+CLASSES = {
+    "torch.optim.RAdam": torch.optim.RAdam,
+    "torch.optim.NAdam": torch.optim.NAdam,
+    "torch.optim.Adagrad": torch.optim.Adagrad,
+    "torch.optim.RMSprop": torch.optim.RMSprop,
+    "torch.optim.Adafactor": torch.optim.Adafactor,
+    "torch.optim.AdamW": torch.optim.AdamW,
+    "torch.optim.SGD": torch.optim.SGD,
+    f"{OWN}.Lion": user_optimisers.Lion,
+}
+
+
+@pytest.mark.parametrize("path", CLASSES)
+def test_its_steps_are_those_of_a_plain_loop(path):
+    """Batch norm is in a group of its own, without weight decay."""
+    ours, theirs = make_network(), make_network()
+    optimiser = build_optimiser(ours, chosen_for(path))
+    assert type(optimiser) is CLASSES[path]
+    without = list(theirs[1].parameters())
+    decayed = [*theirs[0].parameters(), *theirs[2].parameters()]
+    groups = [{"params": without, "weight_decay": 0.0}, {"params": decayed, "weight_decay": 0.01}]
+    train(ours, optimiser, 0, 4)
+    # One kernel for all parameters, where torch has one for the CPU.
+    options = {"fused": True} if path in ("torch.optim.AdamW", "torch.optim.SGD") else {}
+    train(theirs, CLASSES[path](groups, lr=0.05, **options), 0, 4)
+    assert torch.equal(weights_of(ours), weights_of(theirs))
+    assert not torch.equal(weights_of(ours), weights_of(make_network()))
+
+
+@pytest.mark.parametrize("path", [*CLASSES, f"{OWN}.Growing"])
+def test_a_run_that_goes_on_takes_the_same_steps(path):
+    whole, resumed = make_network(), make_network()
+    train(whole, build_optimiser(whole, chosen_for(path)), 0, 7)
+    first = build_optimiser(resumed, chosen_for(path))
+    train(resumed, first, 0, 3)
+    file = io.BytesIO()
+    torch.save(optimiser_state(first), file)
+    file.seek(0)
+    second = build_optimiser(resumed, chosen_for(path))
+    load_optimiser_state(second, torch.load(file, weights_only=True))
+    train(resumed, second, 3, 7)
+    assert torch.equal(weights_of(whole), weights_of(resumed))
+
+
+def test_options_are_those_of_the_settings_and_counts_those_of_the_checkpoint():
+    network = make_network()
+    chosen = chosen_for(f"{OWN}.Growing")
+    first = build_optimiser(network, chosen)
+    train(network, first, 0, 3)
+    state = optimiser_state(first)
+    for group in state["param_groups"]:
+        group["growth"] = 9.0  # as if the class had had another default
+    second = build_optimiser(network, chosen_for(f"{OWN}.Growing"))
+    load_optimiser_state(second, state)
+    taken = [(group["growth"], group["taken"], group["lr"]) for group in second.param_groups]
+    assert taken == [(0.5, 3, 0.05), (0.5, 3, 0.05)]
+
+
+@pytest.mark.parametrize(
+    ("saved", "other"),
+    [
+        ("adam", "torch.optim.RAdam"),
+        ("torch.optim.RAdam", "adam"),
+        ("torch.optim.RAdam", "torch.optim.NAdam"),
+        ("torch.optim.RMSprop", f"{OWN}.Lion"),
+    ],
+)
+def test_a_checkpoint_of_another_class_is_refused(saved, other):
+    network = make_network()
+    state = optimiser_state(build_optimiser(network, chosen_for(saved)))
+    with pytest.raises(AsdfError, match="the checkpoint was trained with another optimiser"):
+        load_optimiser_state(build_optimiser(network, chosen_for(other)), state)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_a_short_name_and_its_class_write_the_same_state(name):
+    """It has nothing that earlier versions do not know."""
+    network = make_network()
+    kind = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW"}[name]
+    states = [
+        optimiser_state(build_optimiser(network, chosen_for(value)))
+        for value in (name, f"torch.optim.{kind}")
+    ]
+    assert states[0] == states[1] and list(states[0]) == ["state", "param_groups"]
+
+
+def test_a_class_without_weight_decay_is_reported(caplog):
+    build_optimiser(make_network(), chosen_for("torch.optim.Rprop"))
+    assert "torch.optim.Rprop takes no weight decay: network.weight_decay has no" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("torch.optim.LBFGS", "its step computes the loss again"),
+        (f"{OWN}.Closing", "its step computes the loss again"),
+        ("torch.optim.SparseAdam", "SparseAdam does not support dense gradients"),
+        ("torch.optim.Muon", "Muon only supports 2D parameters"),
+        (f"{OWN}.Matrices", "cannot be made for this network: ValueError: a vector"),
+        (f"{OWN}.Forgetful", "it does not continue as without a stop"),
+        (f"{OWN}.Unsavable", "a checkpoint cannot hold its state"),
+        (f"{OWN}.Switching", "other weights for scoring than for training"),
+        ("torch.optim.Optimizer", "missing 1 required positional argument"),
+        ("torch.nn.Linear", "a class derived from torch.optim.optimizer.Optimizer is required"),
+        ("torch.optim.RAdm", "has no class 'RAdm'. Did you mean 'RAdam'?"),
+    ],
+)
+def test_what_cannot_be_trained_with_is_refused(path, problem):
+    with pytest.raises(UsageError, match=r"network\.optimizer") as caught:
+        build_optimiser(make_network(), chosen_for(path))
+    assert problem in str(caught.value)
+
+
+def test_trying_it_changes_no_draw_of_the_network():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    network = make_network()
+    torch.manual_seed(5)
+    build_optimiser(network, chosen_for("torch.optim.RAdam"))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_one_kernel_where_the_class_offers_it_and_the_settings_do_not_say():
+    groups = [{"params": list(make_network().parameters())}]
+    for name, fused in (("AdamW", True), ("Adagrad", None), ("RAdam", "none")):
+        named = find_optimiser(chosen_for(f"torch.optim.{name}"), None)
+        optimiser = named.build(groups, fused=True)
+        assert optimiser.defaults.get("fused", "none") == fused
+    named = find_optimiser(chosen_for("torch.optim.AdamW"), None)
+    named.arguments["fused"] = False
+    assert named.build(groups, fused=True).defaults["fused"] is False
+
+
+# As in wav2vec 2.0 base: the norm comes before the first layer.
+NORMED_FIRST = Architecture(
+    ((8, 10, 5), (8, 8, 8)), "layer_norm", True, 8, 2, 2, 16, False, 4, 2
+).to_text()
+
+
+def layered_settings(layer_decay, architecture="tiny", **front_end):
+    settings = network_settings(
+        network_class="asdf.networks.SSL_ASP",
+        initial_learning_rate=0.1,
+        weight_decay=0.01,
+        weight_decay_skiplist=("bias",),
+    )
+    settings.front_end.architecture = architecture
+    settings.front_end.learning_rate = 0.008
+    settings.front_end.layer_decay = layer_decay
+    for name, value in front_end.items():
+        setattr(settings.front_end, name, value)
+    return settings
+
+
+def rates_by_name(network, groups):
+    names = {id(parameter): name for name, parameter in network.named_parameters()}
+    rates = {}
+    for group in groups:
+        for parameter in group["params"]:
+            rates[names[id(parameter)]] = group["base_lr"]
+    return rates
+
+
+def test_without_layer_decay_the_groups_are_those_of_earlier_versions():
+    settings = layered_settings(1.0)
+    network = build_network(settings)
+    front_end = {id(parameter) for parameter in front_end_parameters(network)}
+    expected = []
+    for is_front_end, decays in ((False, False), (False, True), (True, False), (True, True)):
+        members = []
+        for name, parameter in network.named_parameters():
+            has_decay = "bias" not in name
+            if (id(parameter) in front_end, has_decay) == (is_front_end, decays):
+                members.append(name)
+        expected.append((members, 0.008 if is_front_end else 0.1, 0.01 if decays else 0.0))
+    names = {id(parameter): name for name, parameter in network.named_parameters()}
+    groups = []
+    for group in group_parameters(network, settings):
+        members = [names[id(parameter)] for parameter in group["params"]]
+        groups.append((members, group["base_lr"], group["weight_decay"]))
+    assert groups == expected
+
+
+@pytest.mark.parametrize("settings", [{}, {"layer": "weighted"}, {"layer": 1}])
+def test_each_layer_learns_slower_than_the_one_above_it(settings):
+    """N layers: the convolutions with 0.5^N of the front end's rate, layer l with 0.5^(N - l)."""
+    chosen = layered_settings(0.5, **settings)
+    network = build_network(chosen)
+    count = network.front_end.layers
+    assert count == (1 if settings.get("layer") == 1 else network.front_end.encoder_layers)
+    rates = rates_by_name(network, group_parameters(network, chosen))
+    learning = [name for name, value in network.named_parameters() if value.requires_grad]
+    assert set(rates) == set(learning)
+    prefix = "front_end.model.encoder.transformer.layers."
+    final_norm = "front_end.model.encoder.transformer.layer_norm."
+    for name, rate in rates.items():
+        if name.startswith(prefix):
+            layer = 1 + int(name.removeprefix(prefix).split(".")[0])
+            assert rate == pytest.approx(0.008 * 0.5 ** (count - layer), rel=1e-12), name
+        elif name.startswith(final_norm):  # it ends the encoder, and belongs to its last layer
+            assert network.front_end.architecture.layer_norm_first and rate == 0.008
+        elif name.startswith("front_end.model."):
+            assert rate == pytest.approx(0.008 * 0.5**count, rel=1e-12), name
+        else:
+            assert rate == 0.1, name
+
+
+def test_the_norm_that_begins_an_encoder_lies_below_its_layers():
+    chosen = layered_settings(0.5, NORMED_FIRST)
+    network = build_network(chosen)
+    rates = rates_by_name(network, group_parameters(network, chosen))
+    assert rates["front_end.model.encoder.transformer.layer_norm.weight"] == 0.002
+
+
+def test_a_schedule_lowers_all_of_them_alike():
+    chosen = layered_settings(0.5)
+    chosen.network.schedule, chosen.network.max_epochs = "linear", 4
+    network = build_network(chosen)
+    optimiser = build_optimiser(network, chosen)
+    before = [group["base_lr"] for group in optimiser.param_groups]
+    set_learning_rate(optimiser, find_schedule(chosen, None), chosen, Progress(epochs=3), 10)
+    assert [group["lr"] for group in optimiser.param_groups] == pytest.approx(
+        [rate / 4 for rate in before]
+    )
+    assert len(set(before)) == 2 + network.front_end.layers
+
+
+class Unlayered(FrontEnd):
+    dimension, window, hop = 4, 400, 160
+
+    def make_model(self, settings):
+        return nn.Conv1d(1, 4, 400, stride=160)
+
+    def states(self, waveforms_BT):
+        yield self.model(waveforms_BT.unsqueeze(1)).transpose(1, 2)
+
+
+class WithFrontEnd(nn.Module):
+    def __init__(self, front_end):
+        super().__init__()
+        self.front_end = front_end
+        self.output = nn.Linear(4, 2)
+
+    def front_end_parameters(self):
+        return self.front_end.parameters()
+
+
+class TwoLayers(Unlayered):
+    encoder_layers = 2
+
+    def make_model(self, settings):
+        return nn.ModuleList([nn.Linear(1, 4), nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def layer_modules(self):
+        return list(self.model[1:])
+
+
+def test_a_front_end_of_ones_own_may_state_its_layers():
+    chosen = layered_settings(0.5)
+    network = WithFrontEnd(TwoLayers(chosen.front_end))
+    rates = rates_by_name(network, group_parameters(network, chosen))
+    weights = {name: rate for name, rate in rates.items() if name.endswith("weight")}
+    assert weights == {
+        "front_end.model.0.weight": 0.002,
+        "front_end.model.1.weight": 0.004,
+        "front_end.model.2.weight": 0.008,
+        "output.weight": 0.1,
+    }
+
+
+@pytest.mark.parametrize("front_end", [None, Unlayered])
+def test_without_stated_layers_it_is_refused(front_end):
+    chosen = layered_settings(0.5)
+    part = front_end(chosen.front_end) if front_end else nn.Linear(3, 4)
+    with pytest.raises(UsageError, match=r"front_end\.layer_decay = 0\.5.*layer_modules"):
+        group_parameters(WithFrontEnd(part), chosen)
+    torch.manual_seed(0)
+    chosen.front_end.layer_decay = 1.0
+    assert group_parameters(WithFrontEnd(part), chosen)

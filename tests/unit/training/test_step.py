@@ -1,4 +1,6 @@
-"""A step's gradient is that of the mean loss over its window, however the window is divided."""
+"""A step's gradient is that of the mean loss over its window, or over a part, however divided."""
+
+from __future__ import annotations
 
 from contextlib import contextmanager
 
@@ -6,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from asdf.audio.rawboost_batch import Unboosted
 from asdf.checkpoint.network_file import NetworkFile
@@ -14,11 +17,14 @@ from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.arithmetic import computes_bfloat16
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.training.gradients import choose_precision
+from asdf.settings.sections import Sections
+from asdf.training.gradients import MAX_SKIPPED, LastStep, choose_precision
+from asdf.training.objective import step_memory_errors_as_messages
 from asdf.training.profile import FORWARD
 from asdf.training.step import Step
+from asdf.training.steps import TrainingStep
 from asdf.training.training_progress import Progress, seed_step
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import UNLABELLED, TrialList
 from tests.unit.conftest import network_settings
 from tests.unit.training.conftest import BY_GRADIENT, step_and_gradient
 
@@ -245,3 +251,233 @@ def test_rawboost_on_the_device_is_not_counted_as_waiting_for_data():
     window = next(TrainingPlan(SIZE, 4).windows(1))
     step.take(window, iter([Batch(unboosted=Noting.__new__(Noting))]), Progress(), [])
     assert seen == [FORWARD]
+
+
+WEIGHTS = torch.tensor([0.1, 0.9])
+# Every third recording has no label.
+KNOWN = np.arange(SIZE) % 3 > 0
+WINDOW = next(TrainingPlan(SIZE, 4, 2).windows(1))
+CHOSEN = torch.from_numpy(WINDOW.utterances)
+
+
+class Whole(TrainingStep):
+    takes_unlabelled = True
+
+    def compute_gradient(self, window):
+        window.backward()
+
+
+class Shares(Whole):
+    """The same by a loss of its own."""
+
+    divides_window = True
+
+    def compute_gradient(self, window):
+        window.backward(loss=window.losses_of)
+
+
+class Half(Whole):
+    divides_window = True
+    own = False
+
+    def compute_gradient(self, window):
+        first = np.arange(len(window)) < 5
+        window.backward(of=first, loss=window.losses_of if self.own else None)
+
+
+class HalfByShares(Half):
+    own = True
+
+
+class Clips(Whole):
+    """Sets a gradient of zeros, and remembers that of the clips."""
+
+    divides_window = True
+    slopes: list[torch.Tensor]
+
+    def compute_gradient(self, window):
+        zero = 0.0 * window.gradient()
+        Clips.slopes = [window.clip_gradient(part, part.clips) for part in window.minibatches]
+        window.set_gradient(zero)
+
+
+def take_by(kind: type[TrainingStep], labels: np.ndarray):
+    """Return the gradient of a step, by SGD at a rate of 1, and its loss."""
+    torch.manual_seed(0)
+    named = f"{__name__}.{kind.__name__}"
+    settings = network_settings(
+        **BY_GRADIENT, training_step=named, train_clip_size=WAVEFORMS.shape[1]
+    )
+    utterances = TrialList([f"{i}.wav" for i in range(SIZE)], labels, name="some")
+    step = Step(Net(), utterances, settings, World())
+    gradient, taken = step_and_gradient(step, WINDOW, WAVEFORMS)
+    return gradient, taken.loss
+
+
+def expected_of(rows: np.ndarray):
+    """The gradient of the weighted mean over some rows of the window, in plain torch."""
+    torch.manual_seed(0)
+    network = Net()
+    chosen = CHOSEN[torch.from_numpy(np.flatnonzero(rows))]
+    loss = F.cross_entropy(
+        network(WAVEFORMS[chosen])[1], torch.from_numpy(LABELS).long()[chosen], WEIGHTS
+    )
+    loss.backward()
+    return {name: value.grad for name, value in network.named_parameters()}, float(loss.detach())
+
+
+def unlabelled() -> np.ndarray:
+    return np.where(KNOWN, LABELS, UNLABELLED)
+
+
+@pytest.mark.parametrize("kind", [Whole, Shares])
+def test_recordings_without_labels_count_for_nothing_in_the_mean(kind):
+    gradient, loss = take_by(kind, unlabelled())
+    wanted, value = expected_of(KNOWN[WINDOW.utterances])
+    torch.testing.assert_close(gradient, wanted, rtol=1e-5, atol=1e-7)
+    assert loss == pytest.approx(value, rel=1e-6)
+
+
+def test_a_step_of_nothing_else_has_a_loss_of_zero():
+    gradient, loss = take_by(Whole, np.full(SIZE, UNLABELLED))
+    assert loss == 0.0 and not any(value.any() for value in gradient.values())
+
+
+@pytest.mark.parametrize("kind", [Half, HalfByShares])
+def test_a_pass_over_a_part_has_the_mean_of_that_part(kind):
+    gradient, _ = take_by(kind, LABELS)
+    wanted, _ = expected_of(np.arange(len(WINDOW.utterances)) < 5)
+    torch.testing.assert_close(gradient, wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_the_gradient_of_clips_is_that_of_the_steps_mean():
+    gradient, _ = take_by(Clips, LABELS)
+    assert not any(value.any() for value in gradient.values())
+    torch.manual_seed(0)
+    clips = WAVEFORMS[CHOSEN].requires_grad_()
+    labels = torch.from_numpy(LABELS).long()[CHOSEN]
+    F.cross_entropy(Net()(clips)[1], labels, WEIGHTS).backward()
+    torch.testing.assert_close(torch.cat(Clips.slopes), clips.grad, rtol=1e-5, atol=1e-8)
+
+
+PLAN = TrainingPlan(SIZE, 4)
+
+
+def take_until(step: Step, progress: Progress, broken: int) -> list[str]:
+    """Take steps up to `broken`, whose gradient is infinite; the names of its utterances."""
+    for number, window in enumerate(PLAN.windows(1), 1):
+        if number == broken:
+            step.network.output.bias.register_hook(lambda gradient: gradient * torch.inf)
+        clips = (Batch(WAVEFORMS[torch.from_numpy(share.utterances)]) for share in window.shares)
+        step.take(window, clips, progress, [])
+        if number == broken:
+            return [UTTERANCES.ids[index] for index in window.utterances]
+    raise AssertionError
+
+
+@pytest.mark.parametrize("network", [{}, {"gradient_clip_norm": 1.0}])
+def test_a_gradient_that_is_not_finite_is_named_by_the_next_step(network):
+    step, progress = make(**network), Progress()
+    names = take_until(step, progress, 2)
+    window = list(PLAN.windows(1))[2]
+    with pytest.raises(AsdfError) as caught:
+        step.take(window, iter([Batch(WAVEFORMS[window.utterances])]), progress, [])
+    assert str(caught.value).startswith(
+        f"the gradient of step 2 ({', '.join(names)}) is not a finite number, although its loss is."
+    )
+    assert progress.step == 2
+
+
+def test_a_network_is_not_saved_before_its_last_step_is_known():
+    step, progress = make(), Progress()
+    step.check_last(step.update.last.numbers())
+    take_until(step, progress, 1)
+    with pytest.raises(AsdfError, match=r"the gradient of step 1 \(.* is not a finite number"):
+        step.check_last(step.update.last.numbers())
+
+
+def fp16_step(gradient: float, weight: nn.Parameter, scaler, optimiser, last: LastStep) -> bool:
+    """A step with that gradient; whether training may go on after it."""
+    scaler.scale((weight * gradient).sum()).backward()
+    scaler.step(optimiser)
+    scaler.update()
+    optimiser.zero_grad()
+    last.note("step 7", None)
+    return last.is_sound([float(number) for number in last.numbers()])
+
+
+def test_steps_that_fp16_skips_are_counted_and_too_many_in_a_row_end_the_run():
+    weight = nn.Parameter(torch.ones(2))
+    scaler = torch.amp.GradScaler("cpu")
+    training = (weight, scaler, torch.optim.SGD([weight], lr=0.1))
+    last = LastStep(scaler, torch.device("cpu"))
+    assert last.loss_scale == 65536
+    assert fp16_step(torch.inf, *training, last) and fp16_step(1.0, *training, last)
+    assert (last.loss_scale, last.take_skipped(), last.take_skipped()) == (32768, 1, 0)
+    for _ in range(MAX_SKIPPED - 1):
+        assert fp16_step(torch.inf, *training, last)
+    assert not fp16_step(torch.inf, *training, last)
+    assert last.complaint() == (
+        "fp16 skipped 25 steps in a row, the last one step 7: their gradients are not finite, with "
+        "a loss scale of 0.000976562. Set computing.precision='bf16', where the GPU supports it, "
+        "or 'fp32'."
+    )
+
+
+def test_on_a_gpu_its_kernels_are_named_as_a_cause_too():
+    complaints = []
+    for device in ("cpu", "cuda:0"):
+        last = LastStep(torch.amp.GradScaler("cpu", enabled=False), torch.device(device))
+        last.note("step 3", torch.tensor(torch.nan))
+        assert not last.is_sound([float(number) for number in last.numbers()])
+        complaints.append(last.complaint())
+    on_cpu, on_gpu = complaints
+    assert on_gpu.startswith(on_cpu) and "the cause is more likely a kernel of this GPU" in on_gpu
+    assert "GPU" not in on_cpu
+
+
+def test_a_network_that_wants_all_memory_ends_the_run_with_one_message(recipe, capsys, monkeypatch):
+    """The host's real error, of the third step."""
+    monkeypatch.setenv("TEST_MEMORY", "0:2")
+    outcome = recipe.call(capsys, "debug")
+    assert outcome.status == 1
+    assert "Traceback" not in outcome.output
+    (said,) = [
+        line for line in outcome.output.splitlines() if "does not have enough memory" in line
+    ]
+    assert "cpu does not have enough memory for step 3 of training, with " in said
+    assert "DefaultCPUAllocator: can't allocate memory: you tried to allocate" in said
+    for advice in (
+        "Lower network.minibatch_size (now ",
+        "raise network.optimizer_step_interval (now 1) by the same factor",
+        "front_end.gradient_checkpointing=True",
+        "lora.rank=8",
+        "--dry-run",
+    ):
+        assert advice in said
+
+
+def test_only_what_would_help_is_named():
+    settings = Sections()
+    settings.front_end.gradient_checkpointing = True
+    settings.lora.rank = 4
+    settings.network.global_minibatch_size = 24
+    settings.computing.use_gpu = False
+    device = torch.device("cuda:0")
+    with pytest.raises(AsdfError) as caught, step_memory_errors_as_messages(settings, 5, 6, device):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nmore")
+    text = str(caught.value)
+    assert text.startswith(
+        "cuda:0 does not have enough memory for step 5 of training, with 6 utterances of "
+        f"{settings.network.train_clip_size:,} samples at once: CUDA out of memory. Tried to "
+        "allocate 2 GiB. Lower network.global_minibatch_size (now 24) and raise"
+    )
+    assert "gradient_checkpointing" not in text and "lora" not in text
+
+
+def test_other_errors_are_not_explained_by_memory():
+    with (
+        pytest.raises(RuntimeError, match=r"^mat1"),
+        step_memory_errors_as_messages(Sections(), 1, 1, torch.device("cpu")),
+    ):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")

@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_reading import fill_network
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import ValidationResult
-from asdf.training.checkpoints import fill_network, read_checkpoint
+from asdf.training.checkpoints import read_checkpoint
 from asdf.training.gradients import WeightAverage, load_unaveraged
 from asdf.training.steps import Plain
 

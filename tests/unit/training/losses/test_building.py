@@ -155,7 +155,7 @@ def test_cross_entropy_leaves_the_network_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"loss": "focal"}, "only a network that learns by cross-entropy"),
+        ({"loss": "focal"}, "needs network.loss = 'cross_entropy' without loss.label_smoothing"),
         ({"loss": "oc_softmax"}, "calibrate the network"),
     ],
 )
