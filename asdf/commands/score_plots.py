@@ -16,7 +16,7 @@ from asdf.audio.reading import read_blocks
 from asdf.facts import SAMPLE_RATE
 from asdf.scoring.scored import WindowScore
 from asdf.segments import Segment
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks, time_axis
 from asdf.tasks.localisation.frame_scores import FrameScores
 from asdf.text import clock, printable
 
@@ -25,9 +25,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _TEXT_COLUMNS = 64
 _MAX_WINDOW_COLUMNS = 6
 _TEXT_ROWS = 6
-# The SVG: distances between time marks, and sizes in pixels.
-_TIME_STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
-_MAX_TIME_STEPS = 8
+# The SVG: sizes in pixels.
 _WIDTH = 800
 _HEIGHT = 240
 _FRAME_COLUMNS = 724
@@ -132,11 +130,11 @@ def svg_plot(
         lines.append(Line(outline, css="sound", is_area=True))
     for start_s, stop_s in spoofed:
         corners = [start_s, low, stop_s, low, stop_s, high, start_s, high]
-        lines.append(Line(corners, css="spoofed", is_area=True))
-    threshold_words = ""
+        lines.append(Line(corners, css="part", is_area=True))
+    threshold_words = []
     if threshold is not None:
         lines.append(Line([0, threshold, end_s, threshold], css="threshold"))
-        threshold_words = f"threshold {threshold:.4g}"
+        threshold_words = [f"threshold {threshold:.4g}"]
     lines.append(Line(points))
     # More marks would merge into a thick line.
     if len(windows) <= _MAX_MARKS:
@@ -144,14 +142,11 @@ def svg_plot(
     # Of equal scores, the earliest is marked.
     lowest = min(zip(points[1::2], points[::2], strict=True))[::-1]
     lines.append(Line(lowest, css="lowest", mark_words=lambda x, y: words[x]))
-    fitting = (step for step in _TIME_STEPS_S if end_s / step <= _MAX_TIME_STEPS)
-    step_s = next(fitting, end_s / _MAX_TIME_STEPS)
-    times = np.arange(0, end_s, step_s).tolist()
-    x_axis = Axis(0, end_s, times, f"{kind} over time (minutes:seconds)", text=clock)
+    x_axis = time_axis(end_s, f"{kind} over time (minutes:seconds)")
     y_axis = Axis(low, high, nice_ticks(low, high, 5), f"{kind} (higher: more bona fide)")
     shown = printable(title, one_line=True)
     panel = Panel(x_axis, y_axis, _WIDTH, _HEIGHT, shown, "picture", shown, lines)
-    return picture_svg(panel, (f"lowest: {words[lowest[0]]}", threshold_words))
+    return picture_svg([panel], (f"lowest: {words[lowest[0]]}", *threshold_words))
 
 
 def _score_range(windows: Sequence[WindowScore], threshold: float | None) -> tuple[float, float]:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
         Document,
         Items,
         Section,
+        Verdict,
         document_page,
-        heat_maps_svg,
         picture_svg,
         report_page,
     )

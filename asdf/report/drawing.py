@@ -10,8 +10,10 @@ name in it can close its element or open another.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from typing import Any, Literal, NamedTuple, TypeGuard
 
 import numpy as np
@@ -235,6 +237,17 @@ class Figure:
     def chosen(self) -> str | None:
         """The first choice, shown until the reader selects another; None without choices."""
         return next(iter(self.choices), None)
+
+
+def page_colours() -> dict[str, tuple[str, str]]:
+    """Return the light and the dark colour of each variable of the pages' style."""
+    style = (files("asdf.report") / "page" / "style.css").read_text(encoding="utf-8")
+    colours: dict[str, tuple[str, str]] = {}
+    for name, light, dark, other in re.findall(
+        r"--([\w-]+): (?:light-dark\((#\w+), (#\w+)\)|var\(--([\w-]+)\));", style
+    ):
+        colours[name] = colours[other] if other else (light, dark)
+    return colours
 
 
 class NamedCurve(NamedTuple):

@@ -11,14 +11,21 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from asdf.metrics.detection import ASVSPOOF5
 from asdf.report import result_tables, run_records
-from asdf.report.drawing import Figure, as_json, det_figure, histogram_figure, page_data
+from asdf.report.drawing import (
+    Figure,
+    as_json,
+    det_figure,
+    histogram_figure,
+    page_colours,
+    page_data,
+)
 from asdf.report.effect_pictures import effect_section
 from asdf.report.gathering import Gathered, fold_findings
 from asdf.report.llr_pictures import llr_section
@@ -38,8 +45,7 @@ if TYPE_CHECKING:
 
 _LABEL = 28
 # Ordered by dependency.
-_PAGE_SCRIPTS = ("dom", "download", "figures", "tables", "settings", "theme", "start")
-_SCRIPTS = ("dom", "download", "figures", "tables", "theme", "document")
+_SCRIPTS = ("dom", "download", "figures", "tables", "settings")
 
 
 def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
@@ -76,18 +82,17 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
     for name in (*names, "Training", "Settings", "Environment"):
         links[name.lower().replace(" ", "-")] = name
     known = gathered.generalisation
+    # The last set is the one by which systems are sorted.
+    of_sets = [result_tables.main_sentence(gathered, name) for name in gathered.sets]
     return _page(
         "page.html",
-        # Pages without sources keep their bytes.
-        ("style.css", "matrix.css") if sources else ("style.css",),
-        _PAGE_SCRIPTS,
-        title=title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
-        when=run_records.when_and_how(gathered.runs),
-        counts=run_records.counts_of(gathered),
+        title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
+        _verdict(of_sets[-1], gathered) if of_sets else Verdict(),
+        [{"anchor": anchor, "title": name} for anchor, name in links.items()],
+        facts=[run_records.when_and_how(gathered.runs), run_records.counts_of(gathered)],
         command=command,
-        sentences=[result_tables.main_sentence(gathered, name) for name in gathered.sets],
+        others=of_sets[:-1],
         findings=fold_findings(gathered.findings),
-        contents=[{"anchor": anchor, "name": name} for anchor, name in links.items()],
         left_out=left_out,
         sources=sources,
         localisation=located,
@@ -107,26 +112,67 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
     )
 
 
-def picture_svg(panel: Panel, key: Sequence[str] = ()) -> str:
-    """Return a panel as the content of an SVG file.
+@dataclass(frozen=True)
+class Verdict:
+    """What the top of a page says.
+
+    Attributes:
+        sentence: What a reader needs, as the first heading; '' leaves the title there.
+        css: Class of its colour: 'genuine', 'spoof', 'mixed', or '' for grey.
+        facts: Numbers that it rests on, by name.
+        lead: Further sentences.
+        cannot: What the numbers cannot tell.
+    """
+
+    sentence: str = ""
+    css: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    lead: Sequence[str] = ()
+    cannot: str = ""
+
+
+def _verdict(of_set: Mapping[str, Any], gathered: Gathered) -> Verdict:
+    """Return the result on a set as the verdict of a report."""
+    threshold = gathered.on(of_set["set"])[0].summary.result.eer_threshold
+    facts = {
+        "EER": f"{of_set['eer']} %",
+        "95 % interval": of_set["interval"] and f"{of_set['interval']} %",
+        "Threshold of the EER": f"{threshold:.4g}".replace("-", "−"),
+        "Trials": f"{of_set['bona_fide']} bona fide, {of_set['spoof']} spoof",
+        "Scored": of_set["scored"],
+        "Hardest attack": of_set["hardest"] and f"{of_set['hardest']}: {of_set['hardest_eer']} %",
+    }
+    return Verdict(
+        "On {set}, {system} has an EER of {eer}\u00a0%{rank}.".format_map(of_set),
+        facts={name: text for name, text in facts.items() if text},
+        lead=of_set["warnings"],
+        cannot=(
+            "An EER is of these trials, and its threshold was chosen on them. Attacks, channels "
+            "and languages that are not among them can bring far more errors."
+        ),
+    )
+
+
+def picture_svg(panels: Sequence[Panel], key: Sequence[str] = ()) -> str:
+    """Return panels of equal size below each other as the content of an SVG file.
+
+    Its colours are those of the pages, light or dark as the reader's screen. Cells of maps are
+    areas with the class 'up' or 'down', and 'l1' to 'l10' for their strength.
 
     Args:
-        key: Texts below the panel, at its left and right end.
+        key: Lines of text below the panels.
     """
-    return render("picture.html", panel=panel, key=key)
+    return render("picture.html", panels=panels, key=key, style=_plain_style())
 
 
-def heat_maps_svg(panels: Sequence[Panel], key: Sequence[str]) -> str:
-    """Return maps over time and frequency bands, equally sized and stacked, as an SVG file.
-
-    Cells are areas with the class 'up' or 'down', and 'l1' to 'l10' for their strength.
-
-    Args:
-        key: Lines of text below them.
-    """
-    height = sum(panel.height for panel in panels) + 18 * len(key) + 8
-    width = panels[0].width
-    return render("heat_maps.html", panels=panels, key=key, width=width, height=height)
+@functools.cache
+def _plain_style() -> str:
+    """Return the style of pictures with its colours in place: few programs know variables."""
+    light = dark = _read("plots.css")
+    for name, (light_colour, dark_colour) in page_colours().items():
+        light = light.replace(f"var(--{name})", light_colour)
+        dark = dark.replace(f"var(--{name})", dark_colour)
+    return f"{light}@media (prefers-color-scheme: dark) {{\n{dark}}}"
 
 
 def render(template: str, **values: Any) -> str:
@@ -172,6 +218,7 @@ class Section:
     Attributes:
         anchor: Name of the section in the page's address.
         code: Lines to copy, such as those of a config.
+        is_beside: Whether its figures stand before its tables, and beside them on a wide screen.
     """
 
     anchor: str
@@ -182,6 +229,7 @@ class Section:
     lists: Sequence[Items] = ()
     code: str = ""
     notes: Sequence[str] = ()
+    is_beside: bool = False
 
 
 @dataclass(frozen=True)
@@ -189,39 +237,57 @@ class Document:
     """A page.
 
     Attributes:
-        lead: Sentences at the top.
         alarms: Sentences that readers must not miss.
-        facts: Facts in small print below the title, such as versions and the command.
-        styles: Files in page/ with the styles of elements that the report does not have.
+        facts: Facts in small print below the verdict, such as versions and the command.
     """
 
     title: str
-    lead: Sequence[str]
+    verdict: Verdict
     sections: Sequence[Section]
     alarms: Sequence[str] = ()
     facts: Sequence[str] = ()
-    alarm_title: str = field(default="What to look at first")
-    styles: Sequence[str] = ()
+    alarm_title: str = "What to look at first"
 
 
 def document_page(document: Document) -> str:
     """Return the page as HTML."""
-    styles = ("style.css", *document.styles)
-    return _page("document.html", styles, _SCRIPTS, document=document)
+    return _page(
+        "document.html",
+        document.title,
+        document.verdict,
+        document.sections,
+        facts=document.facts,
+        kind="text",
+        alarms=document.alarms,
+        alarm_title=document.alarm_title,
+    )
 
 
-def _page(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
-    """Return a page with its styles and its scripts, and the policy that allows these alone."""
-    style = "".join(map(_read, styles))
+def _page(
+    template: str,
+    title: str,
+    verdict: Verdict,
+    contents: Sequence[Any],
+    *,
+    command: str = "",
+    data: str = "{}",
+    kind: str = "",
+    **values: Any,
+) -> str:
+    """Return a page with its style and its scripts, and the policy that allows these alone."""
+    style = _read("style.css") + _read("plots.css")
+    theme = _read("theme.js")
     # In one function, so that their names stay local.
-    joined = "\n".join(_read(f"{name}.js") for name in scripts)
+    joined = "\n".join(_read(f"{name}.js") for name in _SCRIPTS)
     script = f"(() => {{\n'use strict';\n{joined}}})();\n"
     # blob: a plot is saved as a PNG through an image that the page itself makes.
     policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "img-src blob:; base-uri 'none'"
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(theme)} "
+        f"{_hash(script)}; img-src blob:; base-uri 'none'"
     )
-    text = render(template, policy=policy, style=style, script=script, **values)
+    values |= {"policy": policy, "style": style, "theme": theme, "script": script, "kind": kind}
+    values |= {"title": title, "verdict": verdict, "contents": contents}
+    text = render(template, command=command, data=data, **values)
     # Names of files and folders may contain bytes that are not text.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 

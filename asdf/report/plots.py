@@ -33,6 +33,7 @@ from asdf.report.drawing import (
     det_panel,
     histogram_panel,
     loss_lines,
+    page_colours,
     set_lines,
     sets_of_courses,
     training_courses,
@@ -67,19 +68,8 @@ __all__ = [
 
 FORMATS = ("pdf", "png", "svg")
 
-# Okabe and Ito, "Color Universal Design", 2008, without the yellow, which is invisible on white,
-# plus two more: the curves of all spoofs and of eight attacks need nine colours.
-COLOURS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#000000",
-    "#6a45c9",
-    "#8c564b",
-)
+# The curves of all spoofs and of eight attacks need nine colours.
+COLOURS = tuple(page_colours()[f"c{index}"][0] for index in range(9))
 DASHES: tuple[Any, ...] = (
     "-",
     (0, (5, 1.5)),

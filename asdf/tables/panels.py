@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.text import shorten
+from asdf.text import clock, shorten
 
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
 _MARKS = (
@@ -31,6 +31,8 @@ _MARKS = (
     "M0,5L5,-4H-5Z",
 )
 _COLOURS = 9
+_TIME_STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
+_MAX_TIMES = 8
 _RIGHT_MARGIN = 14
 _BOTTOM_MARGIN = 42
 # Width of a digit on an axis, in pixels.
@@ -233,6 +235,20 @@ def nice_ticks(low: float, high: float, about: int) -> list[float]:
     # Accept a step that is too small only by rounding.
     wide_enough = rough * (1 - 1e-9)
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= wide_enough)
+    return _multiples(step, low, high)
+
+
+def time_axis(end_s: float, label: str) -> Axis:
+    """Return an axis of seconds from 0 on, whose ticks are minutes and seconds.
+
+    The service's page has the same steps (`timeTicks` in its picture.js).
+    """
+    fitting = (step for step in _TIME_STEPS_S if end_s / step <= _MAX_TIMES)
+    ticks = _multiples(next(fitting, end_s / _MAX_TIMES or 1.0), 0, end_s)
+    return Axis(0, end_s, ticks, label, text=clock)
+
+
+def _multiples(step: float, low: float, high: float) -> list[float]:
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     # 3 * 0.1 is not 0.3 before it is rounded.

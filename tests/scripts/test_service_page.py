@@ -165,10 +165,10 @@ def test_a_file_gets_a_verdict_a_picture_and_its_parts(opened, detector, recordi
     buttons = [b.text for b in opened.find_elements(By.CSS_SELECTOR, "#parts button")]
     assert buttons == [f"Play 0:{start:04.1f} to 0:{end:04.1f}" for start, end in parts]
     wave, scores = opened.find_elements(By.CSS_SELECTOR, "#picture svg")
-    assert len(wave.find_elements(By.CSS_SELECTOR, ".wave")) == 1
+    assert len(wave.find_elements(By.CSS_SELECTOR, ".sound")) == 1
     assert len(scores.find_elements(By.CSS_SELECTOR, ".threshold")) == 1
     for drawing in (wave, scores):
-        assert len(drawing.find_elements(By.CSS_SELECTOR, ".marked")) == len(parts)
+        assert len(drawing.find_elements(By.CSS_SELECTOR, ".part")) == len(parts)
 
 
 def test_the_picture_has_the_scores_in_their_order(opened, detector, recording):
@@ -225,7 +225,7 @@ def test_the_microphone_is_recorded_and_scored(opened):
     assert 2 <= seconds < PATIENCE_S
     assert button.text == "Record with the microphone"
     # What the fake microphone plays is sound: the waveform is no line.
-    drawn = opened.find_element(By.CSS_SELECTOR, "#picture .wave").get_attribute("d")
+    drawn = opened.find_element(By.CSS_SELECTOR, "#picture .sound").get_attribute("d")
     heights = {y for _, y in re.findall(r"([-\d.]+),([-\d.]+)", drawn)}
     assert len(heights) > 20
 
@@ -381,7 +381,7 @@ def test_without_a_threshold_there_is_a_score_and_no_verdict(browser, network, r
         assert "so it gives no verdict" in find(page, "explanation").text
         assert find(page, "parts-title").text == "The part with the lowest score"
         assert len(page.find_elements(By.CSS_SELECTOR, "#parts button")) == 1
-        assert page.find_elements(By.CSS_SELECTOR, "#picture .threshold, #picture .marked") == []
+        assert page.find_elements(By.CSS_SELECTOR, "#picture .threshold, #picture .part") == []
         next(pages, None)
 
 
@@ -682,9 +682,9 @@ def test_no_headline_is_green_above_a_part_that_is_marked(opened_mixed, served_m
     choose(opened_mixed, recording)
     wait_for_result(opened_mixed)
     verdict = find(opened_mixed, "verdict")
-    assert verdict.get_attribute("class") == "mixed"
+    assert verdict.get_attribute("class") == "verdict mixed"
     assert verdict.text.startswith(("Part of this sounds spoofed", "Parts of this sound spoofed"))
-    assert opened_mixed.find_elements(By.CSS_SELECTOR, "#picture .marked")
+    assert opened_mixed.find_elements(By.CSS_SELECTOR, "#picture .part")
     answer = served_mixed.score(recording.read_bytes()).json["recordings"][0]
     assert answer["verdict"] == "mixed"
     entries = opened_mixed.find_elements(By.CSS_SELECTOR, "#parts li")
@@ -733,11 +733,12 @@ def test_a_detector_that_cannot_tell_says_so_from_the_start_and_accuses_nobody(b
             choose(page, path)
             wait_for_result(page)
             verdict = find(page, "verdict")
-            assert verdict.get_attribute("class") == answer["verdict"] == "undecided"
+            assert answer["verdict"] == "undecided"
+            assert verdict.get_attribute("class") == "verdict undecided"
             assert verdict.text.startswith("The detector cannot tell: ")
             grey = colour_named(page, "--soft")
             assert colour(page, "#verdict", "borderLeftColor") == grey
-            assert colour(page, "#picture .marked", "fill") == grey
+            assert colour(page, "#picture .part", "fill") == grey
             assert find(page, "parts-title").text == "Parts that have lower scores"
             assert "spoofed" not in find(page, "caption").text
 
@@ -766,9 +767,9 @@ def test_what_is_no_speech_is_not_judged(browser, network, tmp_path):
             choose(page, path)
             wait_for_result(page)
             assert find(page, "verdict").text == "Not judged: no speech was found"
-            assert find(page, "verdict").get_attribute("class") == ""
+            assert find(page, "verdict").get_attribute("class").split() == ["verdict"]
             assert "means nothing for this recording" in find(page, "explanation").text
-            assert not page.find_elements(By.CSS_SELECTOR, "#picture .marked")
+            assert not page.find_elements(By.CSS_SELECTOR, "#picture .part")
             assert find(page, "parts-title").text == "The part with the lowest score"
 
 

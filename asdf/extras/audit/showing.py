@@ -9,7 +9,7 @@ import numpy as np
 
 from asdf.extras.audit.auditing import Audit, Rebalanced, Result
 from asdf.extras.audit.measuring import column_feature
-from asdf.report import Document, Figure, Items, Legend, Section, document_page
+from asdf.report import Document, Figure, Items, Legend, Section, Verdict, document_page
 from asdf.tables.page_cells import as_page
 from asdf.tables.panels import Axis, Line, Panel, bars, nice_ticks, tick_text
 from asdf.tables.renderers import as_lines
@@ -134,9 +134,10 @@ def audit_page(audit: Audit, facts: Sequence[str], rebalanced: Rebalanced | None
         alarms.append(f"{title}. {group.advice}")
     if lists:
         sections.append(Section("recordings", "Recordings and splits", lists=lists))
-    lead = [_lead(audit), "Nothing was found." if audit.is_clean else _summary(audit)]
+    found = "Nothing was found." if audit.is_clean else _summary(audit)
+    verdict = Verdict(found, "" if audit.is_clean else "mixed", lead=[_lead(audit)])
     title = f"Audit of {', '.join(audit.names)}"
-    return document_page(Document(title, lead, sections, alarms=alarms, facts=facts))
+    return document_page(Document(title, verdict, sections, alarms=alarms, facts=facts))
 
 
 def _lead(audit: Audit) -> str:

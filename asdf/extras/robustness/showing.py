@@ -11,7 +11,7 @@ from typing import Any
 from asdf.extras.robustness.making import CLEAN, Condition
 from asdf.extras.robustness.running import CORRECTED, METRICS, Measured, Study
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
-from asdf.report import Document, Figure, Items, Legend, Section, document_page
+from asdf.report import Document, Figure, Items, Legend, Section, Verdict, document_page
 from asdf.tables.page_cells import as_page
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text, words_at
 from asdf.tables.renderers import PACKAGES, as_json, as_latex, as_text, records_of, table_csv
@@ -257,7 +257,9 @@ def study_page(
         sections.append(Section("left-out", "Not measured", lists=[items]))
     alarms = list(filter(None, (worst_sentence(study, network) for network in study.judging)))
     title = f"Robustness of {', '.join(study.judging)}"
-    return document_page(Document(title, [_lead(study)], sections, alarms=alarms, facts=facts))
+    return document_page(
+        Document(title, Verdict(_lead(study)), sections, alarms=alarms, facts=facts)
+    )
 
 
 def worst_sentence(study: Study, network: str) -> str:

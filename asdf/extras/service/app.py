@@ -48,11 +48,13 @@ from asdf.scoring.whole_recording import in_samples
 from asdf.version import VERSION
 
 _SCRIPTS = (
-    *("dom", "theme", "axes", "words", "upload", "microphone", "playing", "picture", "result"),
-    *("list", "asking", "service"),
+    *("dom", "words", "upload", "microphone", "picture", "result", "list", "asking", "service"),
 )
 # The rest of the page: the microphone's script loads the recorder's, which has its own thread.
-_FILES = ("style.css", "service.css", "icon.svg", "recorder.js", *(f"{s}.js" for s in _SCRIPTS))
+_FILES = (
+    *("style.css", "plots.css", "service.css", "icon.svg", "theme.js", "recorder.js"),
+    *(f"{name}.js" for name in _SCRIPTS),
+)
 _KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _CODE = re.compile(r"`([^`]*)`")
 

@@ -29,12 +29,6 @@ function asOneSvg(canvas) {
   return [svg('svg', { ...size, viewBox: `0 0 ${size.width} ${size.height}` }, back, ...drawings), size];
 }
 
-function save(blob, name) {
-  const link = el('a', { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
-
 async function asPng(blob, { width, height }) {
   const picture = new Image(), url = URL.createObjectURL(blob);
   picture.src = url;

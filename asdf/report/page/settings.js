@@ -1,7 +1,7 @@
 // Settings are searched by name, value and source; any two of several runs are compared.
-function startSearch(section) {
-  const tables = [...section.querySelectorAll('table.settings')];
+function startSearch(tables) {
   if (!tables.length) return;
+  const section = tables[0].closest('section');
   const box = el('input', { type: 'search', placeholder: 'name, value or source', id: 'search' });
   const status = el('span', { role: 'status', class: 'note' });
   const opened = new Map([...section.querySelectorAll('details')].map((details) => [details, details.open]));
@@ -42,3 +42,8 @@ function startDifferences(table) {
   table.closest('.scroll').before(el('div', { class: 'controls' }, pick(0, 'Compare'), pick(1, 'with')));
   show();
 }
+
+document.querySelectorAll('figure.plot').forEach(startFigure);
+document.querySelectorAll('table[data-tools]').forEach(startTable);
+document.querySelectorAll('table.differences').forEach(startDifferences);
+startSearch(document.querySelectorAll('table.settings'));

@@ -26,12 +26,6 @@ function sortBy(table, column, ascending) {
 
 const rowsOf = (table) => [...table.rows].map((row) => [...row.cells].filter((cell) => !cell.hidden));
 
-// A spreadsheet takes a text that begins with one of these for a formula, unless it is a number or a lone sign.
-function csvCell(text) {
-  const safe = /^[=+@\t\r-]./.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
-  return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
-
 const asCsv = (table) => rowsOf(table).map((row) => row.map((cell) => csvCell(valueOf(cell))).join(',')).join('\n') + '\n';
 
 const TEX = { '\\': '\\textbackslash{}', '~': '\\textasciitilde{}', '^': '\\textasciicircum{}', '–': '--', '≥': '$\\geq$', '−': '$-$', '±': '$\\pm$', '…': '\\ldots{}' };

@@ -124,7 +124,7 @@ def test_the_picture_has_the_waveform_and_the_parts(folder, score, network):
     score("recordings/long.wav", "--segments", "call", "--segment-threshold", threshold)
     root = ElementTree.fromstring((folder / "call - long.svg").read_text())
     spoofed = read_rttm("call.rttm")["long"].spoofed
-    assert len(areas(root, "spoofed")) == len(spoofed)
+    assert len(areas(root, "part")) == len(spoofed)
     assert len(areas(root, "sound")) == 1
     texts = [element.text for element in root.iter(f"{SPACE}text")]
     assert "frame score over time (minutes:seconds)" in texts
@@ -137,7 +137,7 @@ def test_parts_are_drawn_where_they_are():
     picture = svg_plot(windows, "a.wav", "score", 0, loudness, frames.segments())
     root = ElementTree.fromstring(picture)
     # 4 s over 741 pixels from 45 on; the part is from 1 s to 3 s.
-    (part,) = areas(root, "spoofed")
+    (part,) = areas(root, "part")
     assert part == "M230.2,198.0L600.8,198.0L600.8,26.0L230.2,26.0Z"
     # Around the middle at 112, 86 pixels high where it is loudest.
     (sound,) = areas(root, "sound")

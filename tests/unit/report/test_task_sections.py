@@ -114,18 +114,16 @@ def test_the_page_has_both_sections_and_is_else_the_page_without_them(run, tmp_p
         if path.name != "results.json":
             path.unlink()
     plain = report_page(gathered(run))
-    body = plain[: plain.index("<script")]
+    body = plain[plain.index("<body") : plain.index("<script type")]
     for word in ("source-tracing", "localisation", "matrix", "OSCR"):
         assert word not in body
     rest = page
     for part in (
         r'<section id="(source-tracing|localisation)">.*?</section>\n',
         r'<li><a href="#(source-tracing|localisation)">.*?</li>\n',
-        r"/\* Confusion matrices.*?(?=</style>)",
     ):
         rest = re.sub(part, "", rest, flags=re.S)
-    policies = [re.search(r"style-src \S+;", text)[0] for text in (rest, plain)]
-    assert rest.replace(*policies) == plain
+    assert rest == plain
 
 
 def test_a_run_of_sources_alone_has_a_page_without_errors(tmp_path, capsys):
@@ -201,7 +199,7 @@ def test_hostile_classes_stay_text(run):
     write_traced(run, {"other": traced(("A", "A"), (HOSTILE, "A", "B"))})
     page = report_page(gathered(run))
     assert HOSTILE not in page
-    assert len([name for name, _ in read(page).tags if name == "script"]) == 2
+    assert len([name for name, _ in read(page).tags if name == "script"]) == 3
 
 
 def test_many_classes_have_no_matrix_and_no_picture(tmp_path):

@@ -6,17 +6,18 @@ page itself, without collapsed parts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from asdf.extras.forensic.case.examining import Case, Examined, FileFacts, Outline, Validation
 from asdf.extras.forensic.case.wording import limits, propositions, statements
 from asdf.metrics.calibration import Calibration
-from asdf.report import Document, Figure, Items, Section, document_page, llr_figures
+from asdf.report import Document, Figure, Items, Section, Verdict, document_page, llr_figures
 from asdf.scoring.columns import four_digits, join_placed
-from asdf.scoring.scored import Scored, WindowScore
+from asdf.scoring.scored import BONA_FIDE, MIXED, SPOOF, Scored, WindowScore
 from asdf.tables.page_cells import ABSENT, Cell, PageTable
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks, time_axis
 from asdf.text import printable
 
 _WIDTH = 520
@@ -24,8 +25,9 @@ _WAVEFORM_HEIGHT = 130
 _SCORES_HEIGHT = 230
 # More marks would merge into a thick line.
 _MAX_MARKS = 60
-_TIME_TICKS = 6
 _KB = 1000
+# Classes of the colours of verdicts.
+_CLASSES = {BONA_FIDE: "genuine", SPOOF: "spoof", MIXED: "mixed"}
 _DIGIT_SPACE = "\u2007"
 # Entries of a calibration whose names could be misread.
 _ENTRIES = {
@@ -40,7 +42,7 @@ _ENTRIES = {
 
 def case_page(case: Case) -> str:
     """Return a case as HTML."""
-    sections = [Section("question", "Question", list(propositions(case.calibration).values()))]
+    sections = []
     for number, one in enumerate(case.recordings, 1):
         tables = []
         if not one.result.error:
@@ -48,28 +50,51 @@ def case_page(case: Case) -> str:
         if one.facts is not None:
             tables.append(_pairs("File", _file_rows(one.name, one.facts)))
         words = statements(one, case)
-        figures = _time_figures(one, case)
-        sections.append(Section(f"recording-{number}", _name(one), words, tables, figures))
-    sections.append(_calibration_section(case.calibration))
-    sections.append(_validation_section(case.validation))
+        drawn = (_time_figures(one, case), (), "", (), True)
+        sections.append(Section(f"recording-{number}", _name(one), words, tables, *drawn))
+    question = Section("question", "Question", list(propositions(case.calibration).values()))
     cannot_say = Items("What these results cannot say", "", limits(case))
-    sections.append(Section("limits", "Limits", lists=[cannot_say]))
-    sections.append(_software_section(case))
-    # The conclusion for a single recording, since there are too many for several.
-    one, *others = case.recordings
-    title = "Examination of a recording"
-    lead = f"{_name(one)}: {' '.join(statements(one, case, is_brief=True))}"
-    if others:
-        count = f"{len(case.recordings):,} recordings"
-        title = f"Examination of {count}"
-        lead = (
-            f"{count} were compared with two propositions by the network "
-            f"{Path(case.network).name}; each has a section of its own."
-        )
+    sections += [
+        question,
+        _calibration_section(case.calibration),
+        _validation_section(case.validation),
+        Section("limits", "Limits", lists=[cannot_say]),
+        _software_section(case),
+    ]
     known = {"Reference": case.reference, "Examiner": case.examiner, "Date": case.date}
     facts = [f"{name}: {value}" for name, value in known.items() if value]
-    document = Document(case.title or title, [lead], sections, facts=facts, styles=("case.css",))
-    return document_page(document)
+    title = case.title or f"Examination of {_names(case)}"
+    return document_page(Document(title, _verdict(case), sections, facts=facts))
+
+
+def _names(case: Case) -> str:
+    one, *others = case.recordings
+    return f"{len(case.recordings):,} recordings" if others else _name(one)
+
+
+def _verdict(case: Case) -> Verdict:
+    """Return the conclusion for a single recording, and the verdicts of several."""
+    one, *others = case.recordings
+    cannot = " ".join([limits(case)[0], "A score is no proof: the section on limits says why."])
+    if others:
+        kinds = Counter(each.result.verdict or "not judged" for each in case.recordings)
+        sentence = f"{_names(case)}: {', '.join(f'{n:,} {kind}' for kind, n in kinds.items())}."
+        network = f"the network {Path(case.network).name}"
+        lead = [f"They were compared with two propositions by {network}; each has a section."]
+        return Verdict(sentence, lead=lead, cannot=cannot)
+    # The verdict itself is among the numbers.
+    brief = [words for words in statements(one, case, is_brief=True) if "Verdict:" not in words]
+    sentence, *lead = brief
+    # A number is not broken off its minus sign.
+    sentence = sentence.replace(" -", "\u00a0−")
+    result = one.result
+    numbers = {"Verdict": result.verdict or "none"}
+    for name, value in (("Score", result.score), ("Threshold", case.heading.threshold)):
+        if value is not None:
+            is_llr = name == "Score" and result.llr is not None
+            numbers["LLR" if is_llr else name] = f"{value:.2f}".replace("-", "−")
+    numbers["Recording"] = _name(one)
+    return Verdict(sentence, _CLASSES.get(result.verdict or "", ""), numbers, lead, cannot)
 
 
 def _name(one: Examined) -> str:
@@ -145,15 +170,15 @@ def _waveform_panel(one: Examined, outline: Outline, end_s: float, below: Panel)
     # Back along the lowest samples: one closed area.
     for index in reversed(range(len(outline.low))):
         points += [index * outline.part_s, outline.low[index]]
-    lines = [Line(points, is_area=True)]
+    lines = [Line(points, css="sound", is_area=True)]
     for part in one.result.parts:
         start_s, stop_s = part.start_s, part.end_s
         corners = [start_s, -peak, stop_s, -peak, stop_s, peak, start_s, peak]
-        lines.append(Line(corners, 1, css="part", is_area=True))
+        lines.append(Line(corners, css="part", is_area=True))
     # As wide as the values below, so that both panels have aligned times.
     width = max(map(len, map(below.y.text, below.y.ticks)), default=1)
     return Panel(
-        _time_axis(end_s, ""),
+        time_axis(end_s, ""),
         Axis(-peak, peak, [0], "Waveform", text=lambda _: "0".rjust(width, _DIGIT_SPACE)),
         _WIDTH,
         _WAVEFORM_HEIGHT,
@@ -188,7 +213,7 @@ def _scores_panel(
         lines.append(Line([0, threshold, end_s, threshold], 1, css="threshold"))
     lowest = min(windows, key=lambda window: window.score)
     return Panel(
-        _time_axis(end_s, "Time (s)"),
+        time_axis(end_s, "Time (minutes:seconds)"),
         Axis(low, high, nice_ticks(low, high, 5), kind),
         _WIDTH,
         _SCORES_HEIGHT,
@@ -198,10 +223,6 @@ def _scores_panel(
         + ("" if threshold is None else f"; threshold {threshold:.2f}"),
         lines=lines,
     )
-
-
-def _time_axis(end_s: float, label: str) -> Axis:
-    return Axis(0, end_s, nice_ticks(0, end_s, _TIME_TICKS), label)
 
 
 def _calibration_section(calibration: Calibration | None) -> Section:
@@ -240,7 +261,7 @@ def _validation_section(validation: Validation | None) -> Section:
             f"{100 * tippett.misleading_spoof:.1f} % of the spoofs one above 1."
         )
         figures = llr_figures({validation.name: validation.curve})
-    return Section("validation", "Validation", sentences, figures=figures)
+    return Section("validation", "Validation", sentences, figures=figures, is_beside=True)
 
 
 def _software_section(case: Case) -> Section:

@@ -73,7 +73,7 @@ def check_lines(explanation: Explanation, found: Map) -> Iterator[str]:
 
 def explanation_svg(explanation: Explanation) -> str:
     """Draw the maps over time and bands as an SVG file, with dots in the marked cells."""
-    from asdf.report import heat_maps_svg
+    from asdf.report import picture_svg
 
     key = [
         f"blue: raises the score (towards bona fide), orange: lowers it; replaced by "
@@ -88,7 +88,7 @@ def explanation_svg(explanation: Explanation) -> str:
     for line in key:
         wrapped += wrap(line, _KEY_CHARACTERS, break_on_hyphens=False)
     panels = [_panel(explanation, found) for found in explanation.maps]
-    return heat_maps_svg(panels, wrapped)
+    return picture_svg(panels, wrapped)
 
 
 def _panel(explanation: Explanation, found: Map) -> Panel:

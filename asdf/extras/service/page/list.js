@@ -40,13 +40,6 @@ function show(entry) {
   showResult(entry);
 }
 
-// A cell that no spreadsheet takes for a formula; numbers stay what they are.
-function csvCell(value) {
-  if (typeof value === 'number') return String(value);
-  const text = value.length > 1 && '=+-@\t\r\n'.includes(value[0]) ? `'${value}` : value;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
 const FIRST_COLUMNS = ['path', data.kind, 'verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'date', 'asdf', 'network', 'network_sha256', 'parts'];
 
 // The cells of a recording, or of a speaker in it, by their columns.
@@ -83,10 +76,4 @@ function asJson() {
   const answers = recordings.filter(({ state }) => state in { done: 1, failed: 1 })
     .map(({ name, answer, words }) => (answer ? { ...answer, outline: undefined } : { recordings: [{ path: name, error: words }] }));
   return `${JSON.stringify(answers, null, 2)}\n`;
-}
-
-function saveAs(name, kind, text) {
-  const link = el('a', { href: URL.createObjectURL(new Blob([text], { type: kind })), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }

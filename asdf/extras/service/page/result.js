@@ -1,11 +1,10 @@
 // The answer of the service, shown.
-const byId = (id) => document.getElementById(id);
-let shown = null;
+const QUESTION = byId('verdict').textContent;
 
 function partEntry({ start_s: start, end_s: end, score }) {
   const times = `${clockWithTenths(start)} to ${clockWithTenths(end)}`;
   const button = el('button', { type: 'button' }, el('span', { class: 'verb' }, 'Play '), times);
-  button.addEventListener('click', () => play(start, end));
+  button.addEventListener('click', () => playPart(start, end));
   return el('li', {}, button, ` lowest score ${number(score)}`);
 }
 
@@ -87,22 +86,36 @@ function showResult({ answer, file, name, note }) {
   byId('name').replaceChildren(el('strong', {}, name), ` (${clock(recording.seconds)})`);
   document.title = `${name}: is this voice genuine?`;
   shown = { seconds: recording.seconds, outline: answer.outline, windows: recording.windows, threshold: searched ? searched.threshold : answer.threshold, parts, searched, kind: answer.kind, verdict: recording.verdict };
-  byId('verdict').textContent = text;
-  byId('verdict').className = kind;
+  setVerdict(text, `verdict ${kind}`);
+  const facts = [[answer.kind === 'llr' ? 'LLR' : 'Score', number(recording.score)], ['Threshold', answer.threshold === null ? 'none' : number(answer.threshold)],
+    ['Verdict', recording.verdict || 'none']];
+  byId('facts').replaceChildren(...facts.map(([title, value]) => el('div', {}, el('dt', {}, title), el('dd', {}, value))));
   byId('explanation').textContent = scoreWords(recording, answer);
-  byId('remark').textContent = [recording.remark, answer.remark].filter(Boolean).join(' ');
+  byId('remark').textContent = recording.remark || '';
   showSpeakers(answer, note);
   byId('caption').textContent = captionWords(shown);
   showNumbers(name, answer, recording);
   showParts(shown);
   load(file);
-  byId('result').hidden = false;
-  redraw();
+  setResult(true);
+  see(0, recording.seconds);
   byId('verdict').focus();
+}
+
+function setVerdict(text, css) {
+  byId('verdict').textContent = text;
+  byId('verdict').className = css;
+}
+
+// The verdict is the first heading of the page, and the question is there before.
+function setResult(isShown) {
+  for (const id of ['topic', 'conclusion', 'result']) byId(id).hidden = !isShown;
+  byId('intro').hidden = isShown;
+  if (!isShown) setVerdict(QUESTION, '');
 }
 
 function hideResult() {
   recordings.forEach((entry) => { entry.isShown = false; });
-  byId('result').hidden = true;
+  setResult(false);
   player.pause();
 }

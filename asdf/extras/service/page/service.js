@@ -156,9 +156,7 @@ byId('cancel').addEventListener('click', () => {
   scoreNext();
   say('Cancelled.');
 });
-byId('save-csv').addEventListener('click', () => saveAs('scores.csv', 'text/csv', asCsv()));
-byId('save-json').addEventListener('click', () => saveAs('scores.json', 'application/json', asJson()));
+byId('save-csv').addEventListener('click', () => save(new Blob([asCsv()], { type: 'text/csv' }), 'scores.csv'));
+byId('save-json').addEventListener('click', () => save(new Blob([asJson()], { type: 'application/json' }), 'scores.json'));
 byId('print').addEventListener('click', () => window.print());
 startDropping(byId('drop'));
-startTheme(byId('foot'));
-drawnIn(byId('picture'), (width) => (shown ? drawPicture(width, shown) : []));

@@ -50,7 +50,7 @@ function send(entry, token, calls, tries = 1) {
   const form = new FormData();
   form.append('file', entry.file, entry.name);
   if (entry.turns) form.append('rttm', entry.turns, 'turns.rttm');
-  const query = new URLSearchParams({ window: data.window_s, hop: data.window_s / 2, outline: 1200 });
+  const query = new URLSearchParams({ window: data.window_s, hop: data.window_s / 2, outline: 4000 });
   const sending = new XMLHttpRequest();
   request = sending;
   sending.open('POST', `score?${query}`);

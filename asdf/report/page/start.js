@@ -1,5 +1,0 @@
-startTheme(document.querySelector('nav'));
-document.querySelectorAll('figure.plot').forEach(startFigure);
-document.querySelectorAll('table[data-tools]').forEach(startTable);
-document.querySelectorAll('table.differences').forEach(startDifferences);
-startSearch(document.getElementById('settings'));
