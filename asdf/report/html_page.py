@@ -117,11 +117,11 @@ class Verdict:
     """What the top of a page says.
 
     Attributes:
-        sentence: What a reader needs, as the first heading; '' leaves the title there.
+        sentence: Conclusion, as the first heading; '' leaves the title there.
         css: Class of its colour: 'genuine', 'spoof', 'mixed', or '' for grey.
         facts: Numbers that it rests on, by name.
         lead: Further sentences.
-        cannot: What the numbers cannot tell.
+        cannot: Limits of the numbers.
     """
 
     sentence: str = ""
