@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +21,16 @@ import soundfile
 from numpy.random import Generator, default_rng
 
 from asdf.audio.vocoding.analysis import Array
-from asdf.demo.articulation import draw_speaker
-from asdf.demo.making import MARK, make_once
-from asdf.demo.synthetic_corpus import BONA_FIDE, Rendering, draw_renderings, make_demo_corpus
-from asdf.demo.vocoders import ATTACKS
-from asdf.demo.voices import record, speak
+from asdf.demo.synthetic_corpus import (
+    ATTACKS,
+    BONA_FIDE,
+    MARK,
+    Rendering,
+    draw_renderings,
+    make_demo_corpus,
+    make_once,
+)
+from asdf.demo.voices import draw_speaker, record, speak
 from asdf.facts import SAMPLE_RATE
 from asdf.segments import COLUMN, Segment, Timed, format_spoofed, spoofed_parts_of, write_rttm
 from asdf.trials.table import write_trials
@@ -75,46 +80,43 @@ def make_partial_demo(
     Raises:
         AsdfError: `folder` has other content, or cannot be written.
     """
+
+    def write(folder: Path) -> Iterator[None]:
+        for index, partial_set in enumerate(sets):
+            key = (seed, _FIRST_KEY + index)
+            (folder / partial_set.name).mkdir(parents=True)
+            ids = []
+            columns: dict[str, list[str]] = {"speaker": [], "attack": [], COLUMN: []}
+            durations_s = []
+            letter = partial_set.name[0].upper()
+            voices = (partial_set.attacks, partial_set.speakers, partial_set.pairs)
+            renderings = draw_renderings(*voices, default_rng(key), paired=True)
+            for number, recording in enumerate(renderings, 1):
+                rng = default_rng([*key, recording.speaker, recording.number + 1])
+                sound, spoofed = _speak_in_parts(recording, key, rng)
+                samples = record(sound, rng)
+                name = f"{partial_set.name}/DEMO_P{letter}_{number:04d}.flac"
+                soundfile.write(folder / name, samples, SAMPLE_RATE, subtype="PCM_16")
+                ids.append(f"{FOLDER}/{name}")
+                durations_s.append(len(samples) / SAMPLE_RATE)
+                columns["speaker"].append(f"DEMO_P{letter}{recording.speaker:02d}")
+                columns["attack"].append(recording.attack)
+                columns[COLUMN].append(format_spoofed(spoofed))
+                yield
+            labels = [int(attack == BONA_FIDE) for attack in columns["attack"]]
+            trials = TrialList(ids, np.array(labels, np.int8), columns=columns)
+            write_trials(folder / f"{partial_set.name}_list.tsv", trials)
+            parts = zip(trials.ids, spoofed_parts_of(trials), durations_s, strict=True)
+            recordings = {Path(name).stem: Timed(spoofed, end_s) for name, spoofed, end_s in parts}
+            write_rttm(folder / f"{partial_set.name}.rttm", recordings)
+
     folder = Path(folder)
     if not (folder / MARK).is_file():
         make_demo_corpus(folder, seed)
     mark = ("ASDF demo corpus, partially spoofed", f"version {VERSION}", f"seed {seed}", *sets)
     count = sum(partial_set.size for partial_set in sets)
     name = "the partially spoofed recordings of the demo corpus"
-    make_once(folder / FOLDER, name, mark, count, partial(_make, seed, sets))
-
-
-def _make(seed: int, sets: tuple[PartialSet, ...], folder: Path) -> Iterator[None]:
-    """Write the recordings; yield after each."""
-    for index, partial_set in enumerate(sets):
-        key = (seed, _FIRST_KEY + index)
-        (folder / partial_set.name).mkdir(parents=True)
-        ids = []
-        columns: dict[str, list[str]] = {"speaker": [], "attack": [], COLUMN: []}
-        durations_s = []
-        voices = (partial_set.attacks, partial_set.speakers, partial_set.pairs)
-        renderings = draw_renderings(*voices, default_rng(key), paired=True)
-        for number, recording in enumerate(renderings, 1):
-            rng = default_rng([*key, recording.speaker, recording.number + 1])
-            sound, spoofed = _speak_in_parts(recording, key, rng)
-            samples = record(sound, rng)
-            name = f"{partial_set.name}/DEMO_P{partial_set.name[0].upper()}_{number:04d}.flac"
-            soundfile.write(folder / name, samples, SAMPLE_RATE, subtype="PCM_16")
-            ids.append(f"{FOLDER}/{name}")
-            durations_s.append(len(samples) / SAMPLE_RATE)
-            speaker = f"DEMO_P{partial_set.name[0].upper()}{recording.speaker:02d}"
-            values = (speaker, recording.attack, format_spoofed(spoofed))
-            for column, value in zip(columns.values(), values, strict=True):
-                column.append(value)
-            yield
-        labels = [int(attack == BONA_FIDE) for attack in columns["attack"]]
-        trials = TrialList(ids, np.array(labels, np.int8), columns=columns)
-        write_trials(folder / f"{partial_set.name}_list.tsv", trials)
-        recordings = {}
-        parts = zip(trials.ids, spoofed_parts_of(trials), durations_s, strict=True)
-        for name, spoofed, duration_s in parts:
-            recordings[Path(name).stem] = Timed(spoofed, duration_s)
-        write_rttm(folder / f"{partial_set.name}.rttm", recordings)
+    make_once(folder / FOLDER, name, mark, count, write)
 
 
 def _speak_in_parts(
@@ -127,8 +129,17 @@ def _speak_in_parts(
         return sound, ()
     ranges = _draw_parts(len(sound), rng)
     vocoded = ATTACKS[recording.attack](sound, rng)
+    ramp = (np.arange(_FADE) + 0.5) / _FADE
     for start, end in ranges:
-        _replace(sound, vocoded, start, end)
+        original, spoofed = sound[start:end], vocoded[start:end]
+        level = np.sqrt(np.mean(original**2) / (np.mean(spoofed**2) + 1e-12))
+        # There is no fade at the edges of the recording.
+        weight = np.ones(end - start)
+        if start > 0:
+            weight[:_FADE] = ramp
+        if end < len(sound):
+            weight[-_FADE:] = ramp[::-1]
+        sound[start:end] = (1 - weight) * original + weight * level * spoofed
     return sound, tuple(Segment(start / SAMPLE_RATE, end / SAMPLE_RATE) for start, end in ranges)
 
 
@@ -137,10 +148,9 @@ def _draw_parts(samples: int, rng: Generator) -> list[tuple[int, int]]:
 
     A part may extend to the beginning or the end of the recording.
     """
-    count = int(rng.integers(1, 4))
-    bounds = np.linspace(0, samples, count + 1).astype(int)
+    bounds = np.linspace(0, samples, int(rng.integers(1, 4)) + 1).astype(int)
     parts = []
-    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for low, high in pairwise(bounds.tolist()):
         # Parts that are neighbours need room for both fades, and for speech between them.
         longest = min(round(0.8 * SAMPLE_RATE), high - low - 4 * _FADE)
         length = int(rng.integers(round(0.15 * SAMPLE_RATE), longest + 1))
@@ -150,18 +160,3 @@ def _draw_parts(samples: int, rng: Generator) -> list[tuple[int, int]]:
             start = 0
         parts.append((start, start + length))
     return parts
-
-
-def _replace(sound: Array, vocoded: Array, start: int, end: int) -> None:
-    """Replace a part of `sound` by that of the vocoded sound, keeping its level."""
-    original = sound[start:end]
-    spoofed = vocoded[start:end]
-    level = np.sqrt(np.mean(original**2) / (np.mean(spoofed**2) + 1e-12))
-    weight = np.ones(end - start)
-    # There is no fade at the edges of the recording.
-    ramp = (np.arange(_FADE) + 0.5) / _FADE
-    if start > 0:
-        weight[:_FADE] = ramp
-    if end < len(sound):
-        weight[-_FADE:] = ramp[::-1]
-    sound[start:end] = (1 - weight) * original + weight * level * spoofed

@@ -14,8 +14,7 @@ from asdf.audio import decoded_length, read_audio
 from asdf.audio.channels import Relation, compare_samples, difference_of, recall
 from asdf.audio.reading import read_blocks
 from asdf.audio.recording_sources import Source
-from asdf.demo.articulation import draw_speaker
-from asdf.demo.voices import speak
+from asdf.demo.voices import draw_speaker, speak
 from asdf.errors import AsdfError
 from asdf.scoring.recordings import as_recording, as_waveform
 from asdf.settings.sections import Audio

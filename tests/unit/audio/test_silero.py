@@ -18,8 +18,7 @@ from numpy.testing import assert_array_equal
 from asdf.audio import cut_to_speech, speech_mask
 from asdf.audio.silero import WINDOW, speech_probabilities
 from asdf.audio.speech import check_detector, identity
-from asdf.demo.articulation import draw_speaker
-from asdf.demo.voices import speak
+from asdf.demo.voices import draw_speaker, speak
 from asdf.errors import UsageError
 from asdf.settings.sections import SpeechActivity
 from tests.unit.audio.test_speech import stretches

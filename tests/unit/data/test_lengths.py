@@ -20,8 +20,7 @@ import torch.distributed as dist
 from asdf.audio import cut_to_speech, read_audio, speech
 from asdf.data import lengths as room
 from asdf.data.lengths import digest_list, digest_recordings, lengths_file, measure_lengths
-from asdf.demo.articulation import draw_speaker
-from asdf.demo.voices import speak
+from asdf.demo.voices import draw_speaker, speak
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError

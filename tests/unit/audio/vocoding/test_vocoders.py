@@ -10,8 +10,7 @@ from numpy.testing import assert_array_equal
 from asdf.audio.vocoding import Vocoders, open_vocoders
 from asdf.audio.vocoding.analysis import cut_for_vocoder, mel_filters
 from asdf.audio.vocoding.classical import minimum_phases
-from asdf.demo.articulation import draw_speaker
-from asdf.demo.voices import speak
+from asdf.demo.voices import draw_speaker, speak
 from asdf.settings.sections import VOCODERS, Sections
 
 # Log-spectral distances in dB to the voice, measured on real speech, with a margin: 1.3, 5.8, 4.1
