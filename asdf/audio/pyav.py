@@ -344,27 +344,23 @@ class DecodedTrack:
         count = remaining if frames < 0 else min(frames, remaining)
         samples = np.empty((count, self.channels), np.float32)
         done = 0
-        while done < count and (len(self._block) or self._decode_more()):
+        while done < count:
+            if not len(self._block):
+                try:
+                    self._block = next(self._blocks, self._block)
+                except NotDecoded as error:
+                    raise AsdfError(
+                        f"{self._source} was decoded a moment ago, but can no longer be ({error}). "
+                        "It was likely changed meanwhile: score it again."
+                    ) from None
             part = self._block[: count - done]
+            if not len(part):
+                break
             samples[done : done + len(part)] = part
             self._block = self._block[len(part) :]
             done += len(part)
         self._position += done
         return samples[:done]
-
-    def _decode_more(self) -> bool:
-        """Decode the next block; False at the end."""
-        try:
-            block = next(self._blocks, None)
-        except NotDecoded as error:
-            raise AsdfError(
-                f"{self._source} was decoded a moment ago, but can no longer be ({error}). It was "
-                "likely changed meanwhile: score it again."
-            ) from None
-        if block is None:
-            return False
-        self._block = block
-        return True
 
 
 def skip(file: Any, frames: int) -> None:

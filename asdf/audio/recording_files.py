@@ -110,18 +110,19 @@ class RecordingPart:
         self.extra_info: str = ""
         self._position: int | None = None
         seconds = whole.frames / whole.samplerate
+        problem = ""
         if not self.frames or (part.stop is not None and float(part.stop) > seconds + _LATE_S):
-            whole.close()
-            raise AsdfError(
-                f"{source} is not part of its recording, which is {seconds:.3f} s long. The list "
-                "was likely made for other recordings: make it again, or take it off the list."
+            problem = (
+                f"is not part of its recording, which is {seconds:.3f} s long. Make the list "
+                "again, or take it off the list."
             )
-        if part.channel is not None and part.channel >= whole.channels:
-            whole.close()
-            raise AsdfError(
-                f"{source}: the channels of its recording are 0 to {whole.channels - 1}. Correct "
-                "the channel in the list."
+        elif part.channel is not None and part.channel >= whole.channels:
+            problem = (
+                f"names no channel: the channels of its recording are 0 to {whole.channels - 1}."
             )
+        if problem:
+            whole.close()
+            raise AsdfError(f"{source} {problem}")
 
     def __enter__(self) -> RecordingPart:
         return self
@@ -259,8 +260,16 @@ def _inspect(file: soundfile.SoundFile, content: FileBytes, path: AnySource) -> 
     if not unheard and file.format in _PADDING:
         counted = pyav.count_samples(path, file.samplerate)
         more = 0 if counted is None else counted - file.frames
-        if file.format == "MP3" and more < 0 and not _states_length(content):
-            return _ESTIMATED, ""
+        if file.format == "MP3" and more < 0:
+            head = content.read(0, 10)
+            start = 0
+            if head.startswith(b"ID3"):
+                for byte in head[6:]:
+                    start = start << 7 | byte & 0x7F
+                start += len(head)
+            first = content.read(start, _MP3_FRAME)
+            if not any(mark in first for mark in _MP3_STATES):
+                return _ESTIMATED, ""
         is_more = more > _PADDING[file.format]
         # PyAV, which then reads it, checks for a missing end itself.
         if file.format == "OGG" and is_more:
@@ -271,18 +280,6 @@ def _inspect(file: soundfile.SoundFile, content: FileBytes, path: AnySource) -> 
     if missing:
         return "", cut_off(missing, _OGG_ADVICE)
     return "", _heard_in_part(unheard) if unheard else ""
-
-
-def _states_length(content: FileBytes) -> bool:
-    """Whether the first frame of an MP3 states the number of frames."""
-    head = content.read(0, 10)
-    start = 0
-    if head.startswith(b"ID3"):
-        for byte in head[6:]:
-            start = start << 7 | byte & 0x7F
-        start += len(head)
-    first = content.read(start, _MP3_FRAME)
-    return any(mark in first for mark in _MP3_STATES)
 
 
 def _open_with_pyav(path: AnySource, reason: str, track: int | None) -> DecodedTrack:
@@ -299,8 +296,8 @@ def _open_with_pyav(path: AnySource, reason: str, track: int | None) -> DecodedT
         )
     if Path(str(path)).name.startswith("._"):
         raise AsdfError(
-            f"{path} is not audio. It is likely a file that macOS leaves next to each real file: "
-            "take it off the list."
+            f"{path} is not audio, but likely a file that macOS leaves next to each real one: take "
+            "it off the list."
         )
     # Bytes of decoded samples in memory at once.
     memory = limits_of(path).memory
@@ -309,9 +306,8 @@ def _open_with_pyav(path: AnySource, reason: str, track: int | None) -> DecodedT
         decoded = pyav.decode_track(path, max_bytes, track)
     except pyav.NotDecoded as error:
         raise AsdfError(
-            f"{path} is not audio that libsndfile can read ({reason}), nor FFmpeg ({error}). It is "
-            "likely damaged or of another format: convert it to FLAC or WAV, or take it off the "
-            "list."
+            f"{path} is not audio that libsndfile can read ({reason}), nor FFmpeg ({error}): "
+            "convert it to FLAC or WAV, or take it off the list."
         ) from None
     if decoded.cut_off:
         raise AsdfError(f"{path} {cut_off(decoded.cut_off)}")
@@ -327,14 +323,11 @@ def _open_with_pyav(path: AnySource, reason: str, track: int | None) -> DecodedT
 def _find_problem(file: soundfile.SoundFile | DecodedTrack) -> str:
     """Return the problem shown by a file's header, as a message; '' for none."""
     if file.frames == 0:
-        return (
-            "holds no samples. The program that wrote it likely stopped before the end: "
-            "make the file again, or take it off the list."
-        )
+        return "holds no samples: make the file again, or take it off the list."
     if not _LOWEST_RATE <= file.samplerate <= _HIGHEST_RATE:
         return (
-            f"states a sampling rate of {file.samplerate:,} Hz. Its header is likely damaged: "
-            "copy or download it again, or take it off the list."
+            f"states a sampling rate of {file.samplerate:,} Hz, likely in a damaged header: copy "
+            "or download it again, or take it off the list."
         )
     if file.format in _CHECKED_BY_DECODING:
         return ""
@@ -350,46 +343,36 @@ def _find_problem(file: soundfile.SoundFile | DecodedTrack) -> str:
 def cut_off(detail: str, advice: str = "") -> str:
     """Return the message, without the path, for a recording that cannot be decoded to its end."""
     return (
-        f"cannot be decoded to its end ({detail}). It was likely cut off or damaged by a copy. "
-        f"Copy or download it again, or take it off the list.{advice}"
+        f"cannot be decoded to its end ({detail}), likely cut off or damaged by a copy. Copy or "
+        f"download it again, or take it off the list.{advice}"
     )
 
 
 def _heard_in_part(detail: str) -> str:
     """Return the message, without the path, for a recording with sound after its stated end."""
     return (
-        f"would be heard in part only ({detail}). Its header was likely damaged or changed, or "
-        "several files were joined into one. Decode it with a program that plays all of it and "
-        "write the result to a new file, or take it off the list."
+        f"would be heard in part only ({detail}). Decode it with a program that plays all of it "
+        "and write the result to a new file, or take it off the list."
     )
 
 
 def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
-        return (
-            f"{str(path)!r} is not a path: {error}. A line of the list is likely damaged: correct "
-            "it."
-        )
+        return f"{str(path)!r} is not a path: {error}. Correct the list."
     is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     is_folder = isinstance(error, IsADirectoryError)
     if is_missing:
         place = find_container(path)
         is_folder = place is not None and place.is_folder()
     if is_folder:
-        return (
-            f"{path} is a folder, not a recording. A line of the list is likely cut off: "
-            "correct it."
-        )
+        return f"{path} is a folder, not a recording. Is a line of the list cut off?"
     if is_missing:
         return (
             f"there is no file {path}.{near_name(path)} The list and the folder of the corpus "
             "likely do not belong together: check paths.database_folder and the list."
         )
     if isinstance(error, PermissionError):
-        return (
-            f"{path} is not readable by this user. Its permissions are likely wrong: `chmod a+r` "
-            "it."
-        )
+        return f"{path} is not readable by this user: `chmod a+r` it."
     if error.errno == errno.ENXIO:
         return not_ordinary(path)
     reason = error.strerror or error

@@ -49,10 +49,7 @@ class Limits:
     def check_seconds(self, name: object, seconds: float) -> None:
         """Raise an AsdfError if a recording of `seconds` is too long."""
         if self.max_seconds is not None and seconds > self.max_seconds:
-            raise AsdfError(
-                f"{name} is longer than {self.max_seconds:g} s, the limit max_seconds: raise the "
-                "limit."
-            )
+            raise AsdfError(f"{name} is longer than {self.max_seconds:g} s, the limit max_seconds.")
 
     def check_memory(
         self, name: object, frames: int, channels: int, rate: int, to: int = SAMPLE_RATE
@@ -65,14 +62,12 @@ class Limits:
         if self.memory is None:
             return
         decoded = frames * (channels + 1)
-        resampled = 0
-        if rate != to:
-            resampled = 2 * frames + 2 * frames * to // rate
+        resampled = 0 if rate == to else 2 * frames + 2 * frames * to // rate
         needed = _BYTES * max(decoded, resampled)
         if needed > self.memory:
             raise AsdfError(
-                f"{name} would take {needed / _MB:,.0f} MB of memory at once, and the limit "
-                f"memory_limit is {self.memory / _MB:,.0f} MB: raise the limit."
+                f"{name} would take {needed / _MB:,.0f} MB of memory at once, more than the limit "
+                f"memory_limit, {self.memory / _MB:,.0f} MB."
             )
 
 
@@ -211,7 +206,10 @@ _LAYOUTS = {
 def sound_after(content: FileBytes) -> str:
     """Describe the sound in a file after its stated samples; '' if there is none."""
     if content.read(0, 4) == b"fLaC":
-        return _second_flac(content)
+        # The mark may cross the end of a block.
+        blocks = (content.read(at, _LAST) for at in range(4, content.size, _LAST - 8))
+        is_more = any(map(_FLAC_START.search, blocks))
+        return "another stream follows the first" if is_more else ""
     position = end_of_samples(content)
     if position is None:
         return ""
@@ -235,14 +233,6 @@ def sound_after(content: FileBytes) -> str:
             return f"{content.size - position:,} bytes follow the samples that its header states"
         if rest:
             break
-    return ""
-
-
-def _second_flac(content: FileBytes) -> str:
-    # The mark may cross the end of a block.
-    for position in range(4, content.size, _LAST - 8):
-        if _FLAC_START.search(content.read(position, _LAST)):
-            return "another stream follows the first"
     return ""
 
 

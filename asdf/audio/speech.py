@@ -23,7 +23,7 @@ from numpy.random import Generator
 from asdf.audio.reading import audio_length, decoded_length, read_audio
 from asdf.audio.recording_sources import AnySource
 from asdf.audio.sample_rates import resample
-from asdf.audio.silero import WINDOW, silero_version, speech_probabilities
+from asdf.audio.speech_check import WINDOW, silero_version, speech_probabilities
 from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 

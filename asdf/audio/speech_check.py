@@ -10,23 +10,35 @@ of America 77, 1985); voices with gliding pitch, between unpitched sounds; spect
 mouth moves. 60 small decision trees combine 26 such features. They were trained on recordings of
 speech (genuine, synthetic, over telephone, in noise, over music, in rooms) and of other sounds;
 benchmarks/RESULTS.md lists these, with error rates on others.
+
+Silero VAD gives probabilities of speech by a small recurrent network, for whoever chooses it, here
+or as speech activity detector. A recording's result depends only on its samples: the network has a
+state between windows, so it is reset for each recording, and each thread has its own network.
+
+Silero Team: Silero VAD: pre-trained enterprise-grade voice activity detector, number detector and
+language classifier. github.com/snakers4/silero-vad. The package `silero-vad` (MIT licence) includes
+the network; nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import json
+import threading
+import warnings
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from asdf.arrays import Floats, Integers
-from asdf.audio.silero import WINDOW, silero_version, speech_probabilities
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.runs.systems import call_in_forked_processes
 
 MIN_S = 1.0
 """Minimum duration of checked recordings: a syllable or two has no rhythm."""
@@ -58,6 +70,77 @@ _SILERO_THRESHOLD = 0.5
 _SILERO_S = 0.25
 
 
+WINDOW = 512
+"""Number of samples of a window at 16 kHz, the only length that the network takes."""
+
+_PACKAGE = "silero-vad"
+_OLDEST = 5
+
+_of_thread = threading.local()
+_loading = threading.Lock()
+
+
+def _replace_lock() -> None:
+    """Create a new lock in a forked process: the thread that may hold the old one is gone."""
+    global _loading
+    _loading = threading.Lock()
+
+
+call_in_forked_processes(_replace_lock)
+
+
+def silero_version(option: str = "sad.detector") -> str:
+    """Return the version of the package, and so of its network.
+
+    Args:
+        option: Name of the setting or argument with the value 'silero', for the message.
+
+    Raises:
+        UsageError: the package is not installed, or is too old.
+    """
+    try:
+        installed = version(_PACKAGE)
+    except PackageNotFoundError:
+        installed = ""
+    if not installed or int(installed.split(".")[0]) < _OLDEST:
+        problem = f"version {installed} is installed" if installed else "it is not installed"
+        other = "energy" if option == "sad.detector" else "built-in"
+        raise UsageError(
+            f"{option} = 'silero' needs the package {_PACKAGE}, version {_OLDEST} or newer, and "
+            f"{problem}: pip install '{_PACKAGE}>={_OLDEST}', or use {option} = '{other}'."
+        )
+    return installed
+
+
+def speech_probabilities(waveform: np.ndarray) -> np.ndarray:
+    """Return the probability of speech in each window of `waveform` (T,), T >= 1.
+
+    The result is (ceil(T / WINDOW),) float32. The last window is padded with zeros.
+
+    Raises:
+        UsageError: as in `silero_version`.
+    """
+    import torch
+
+    if not hasattr(_of_thread, "network"):
+        silero_version()
+        with _loading, warnings.catch_warnings():
+            # Ignore warnings of newer versions of Python and torch about the package.
+            warnings.simplefilter("ignore")
+            threads = torch.get_num_threads()
+            try:
+                _of_thread.network = import_module("silero_vad").load_silero_vad()
+            finally:
+                # The package sets a single thread for the whole program.
+                torch.set_num_threads(threads)
+    network: Any = _of_thread.network
+    padded = np.pad(np.asarray(waveform, np.float32), (0, -len(waveform) % WINDOW))
+    with torch.inference_mode():
+        batch = torch.from_numpy(padded)[None]
+        probabilities: torch.Tensor = network.audio_forward(batch, SAMPLE_RATE)[0]
+        return probabilities.numpy()
+
+
 def speech_finder(name: str) -> Callable[[np.ndarray], bool] | None:
     """Return the function that detects speech, 'built-in' or 'silero'; None for 'off'.
 
@@ -83,26 +166,16 @@ def has_speech(waveform: np.ndarray) -> bool:
     """Return whether any 4 s of a recording (T,) at 16 kHz contain speech; in doubt True."""
     if len(waveform) < MIN_S * SAMPLE_RATE:
         return True
-    # Most speech is detected in the first segment.
+    last = max(0, len(waveform) - _SEGMENT)
+    starts = [*range(0, last, _SEGMENT // 2), last]
     threshold = _trees().threshold
-    return any(evidence(segment) >= threshold for segment in _cut(waveform))
+    # Most speech is detected in the first segment.
+    return any(evidence(waveform[start : start + _SEGMENT]) >= threshold for start in starts)
 
 
 def evidence(segment: np.ndarray) -> float:
     """Return the trees' sum for a segment (T,) of at least a second, higher for speech."""
-    numbers = describe(segment)
-    finite = np.nan_to_num(numbers)
-    return _trees().weigh(finite)
-
-
-def _cut(waveform: np.ndarray) -> list[np.ndarray]:
-    if len(waveform) <= _SEGMENT:
-        return [waveform]
-    last = len(waveform) - _SEGMENT
-    starts = list(range(0, last + 1, _SEGMENT // 2))
-    if starts[-1] < last:
-        starts.append(last)
-    return [waveform[start : start + _SEGMENT] for start in starts]
+    return _trees().weigh(np.nan_to_num(describe(segment)))
 
 
 class _Trees(NamedTuple):
@@ -122,13 +195,9 @@ class _Trees(NamedTuple):
         rows = np.arange(len(self.feature))
         node = np.zeros(len(rows), np.int64)
         for _ in range(self.depth):
-            value = features[self.feature[rows, node]]
-            limit = self.limit[rows, node]
-            left = self.left[rows, node]
-            right = self.right[rows, node]
-            node = np.where(value <= limit, left, right)
-        leaves = self.value[rows, node]
-        return self.base + float(leaves.sum())
+            is_low = features[self.feature[rows, node]] <= self.limit[rows, node]
+            node = np.where(is_low, self.left[rows, node], self.right[rows, node])
+        return self.base + float(self.value[rows, node].sum())
 
 
 @cache
@@ -156,34 +225,39 @@ class _Frames(NamedTuple):
     active_N: np.ndarray
 
 
-@cache
-def _window() -> np.ndarray:
-    return np.asarray(np.hanning(_FRAME + 1)[:-1], np.float32)
+class _Tables(NamedTuple):
+    """What is the same for all segments.
+
+    Attributes:
+        correlation: Autocorrelation of the window, constant where it is no longer meaningful.
+    """
+
+    window: np.ndarray
+    frequencies: np.ndarray
+    bands_FB: np.ndarray
+    correlation: np.ndarray
 
 
 @cache
-def _frequencies() -> np.ndarray:
-    return np.asarray(np.fft.rfftfreq(_FFT, 1 / SAMPLE_RATE))
-
-
-@cache
-def _band_matrix() -> np.ndarray:
-    hz = _frequencies()
-    columns = [(hz >= low) & (hz < high) for low, high in pairwise(_EDGES)]
-    return np.stack(columns, axis=1).astype(np.float32)
+def _tables() -> _Tables:
+    window = np.asarray(np.hanning(_FRAME + 1)[:-1], np.float32)
+    hz = np.asarray(np.fft.rfftfreq(_FFT, 1 / SAMPLE_RATE))
+    bands = [(hz >= low) & (hz < high) for low, high in pairwise(_EDGES)]
+    power = np.abs(np.fft.rfft(window, _FFT)) ** 2
+    correlation = np.fft.irfft(power)[: _FFT // 2]
+    correlation = np.asarray(np.maximum(correlation, 1e-3 * correlation[0]))
+    return _Tables(window, hz, np.stack(bands, axis=1).astype(np.float32), correlation)
 
 
 def _analyse(segment: np.ndarray) -> _Frames:
     # Normalise the level, so that constants for finite logarithms have no effect.
     level = float(np.std(segment)) + _TINY
     samples = segment * (_LEVEL / level)
-    views = np.lib.stride_tricks.sliding_window_view(samples, _FRAME)
-    frames = views[::_HOP]
-    means = frames.mean(axis=1, keepdims=True)
-    windowed = (frames - means) * _window()
+    frames = np.lib.stride_tricks.sliding_window_view(samples, _FRAME)[::_HOP]
+    windowed = (frames - frames.mean(axis=1, keepdims=True)) * _tables().window
     spectra = np.fft.rfft(windowed, _FFT, axis=1)
     power: np.ndarray = np.abs(spectra).astype(np.float32) ** 2
-    bands = power @ _band_matrix()
+    bands = power @ _tables().bands_FB
     total = bands.sum(axis=1)
     # Not the maximum, which may be a click.
     loudest = np.quantile(total, 0.98) + _TINY
@@ -204,9 +278,9 @@ def describe(segment: np.ndarray) -> Floats:
     frames = _analyse(segment)
     peaks, pitch = _find_pitch(frames.power_NF)
     seconds = len(segment) / SAMPLE_RATE
-    numbers = _describe_rhythm(frames)
-    numbers += _describe_voice(frames.active_N, peaks, pitch, seconds)
-    numbers += _describe_movement(frames)
+    numbers = _measure_rhythm(frames)
+    numbers += _measure_voice(frames.active_N, peaks, pitch, seconds)
+    numbers += _measure_movement(frames)
     # Pitch peaks correlate with the level, since vowels are voiced and louder.
     voicing = peaks[frames.active_N]
     level = frames.level_N[frames.active_N]
@@ -218,7 +292,7 @@ def describe(segment: np.ndarray) -> Floats:
     return np.array(numbers, np.float64)
 
 
-def _describe_rhythm(frames: _Frames) -> list[float]:
+def _measure_rhythm(frames: _Frames) -> list[float]:
     """Return how strongly and fast the level varies, over all bands and in each."""
     loudest = np.quantile(frames.bands_NB, 0.98, axis=0)
     bands_dB = _decibels(frames.bands_NB / (loudest + _TINY), 1e-4)
@@ -238,31 +312,21 @@ def _describe_rhythm(frames: _Frames) -> list[float]:
 
 
 def _modulations(level_NB: np.ndarray) -> np.ndarray:
-    """Return the power of modulation at `_modulation_rates`, for each column."""
+    """Return the power of modulation at each rate, for each column."""
     centred = level_NB - level_NB.mean(axis=0)
-    window = np.hanning(len(centred))
-    tapered = centred * window[:, None]
-    spectra = np.fft.rfft(tapered, _MODULATION_FFT, axis=0)
-    power: np.ndarray = np.abs(spectra) ** 2
+    tapered = centred * np.hanning(len(centred))[:, None]
+    power: np.ndarray = np.abs(np.fft.rfft(tapered, _MODULATION_FFT, axis=0)) ** 2
     return power
-
-
-@cache
-def _modulation_rates() -> np.ndarray:
-    return np.asarray(np.fft.rfftfreq(_MODULATION_FFT, _HOP / SAMPLE_RATE))
 
 
 def _share(power_RB: Floats, band: tuple[float, float]) -> Floats:
     """Return the proportion of modulation at rates from `band[0]` up to `band[1]` Hz."""
-    return _sum_rates(power_RB, band) / (_sum_rates(power_RB, _ALL_RATES) + 1e-9)
-
-
-def _sum_rates(power_RB: Floats, band: tuple[float, float]) -> Floats:
-    rates = _modulation_rates()
-    low, high = band
-    counted = (rates >= low) & (rates < high)
-    total: Floats = power_RB[counted].sum(axis=0)
-    return total
+    rates = np.fft.rfftfreq(_MODULATION_FFT, _HOP / SAMPLE_RATE)
+    of_band, of_all = (
+        power_RB[(rates >= low) & (rates < high)].sum(axis=0) for low, high in (band, _ALL_RATES)
+    )
+    share: Floats = of_band / (of_all + 1e-9)
+    return share
 
 
 def _find_pitch(power_NF: Floats) -> tuple[Floats, Floats]:
@@ -272,11 +336,10 @@ def _find_pitch(power_NF: Floats) -> tuple[Floats, Floats]:
     of Phonetic Sciences 17, Amsterdam, 1993), for frequencies from 70 to 1,600 Hz.
     """
     heard = power_NF.copy()
-    frequencies = _frequencies()
-    heard[:, frequencies > 1600] = 0
-    heard[:, frequencies < 70] = 0
+    frequencies = _tables().frequencies
+    heard[:, (frequencies > 1600) | (frequencies < 70)] = 0
     correlation = np.fft.irfft(heard, axis=1)[:, : _FFT // 2]
-    correlation = correlation / _window_correlation()
+    correlation = correlation / _tables().correlation
     first = np.maximum(correlation[:, :1], _TINY)
     relative = correlation[:, _FIRST_LAG:_LAST_LAG] / first
     best = relative.argmax(axis=1)
@@ -290,18 +353,7 @@ def _find_pitch(power_NF: Floats) -> tuple[Floats, Floats]:
     return np.where(is_peak, peaks, 0), pitch
 
 
-@cache
-def _window_correlation() -> np.ndarray:
-    """Return the autocorrelation of the window, constant where it is no longer meaningful."""
-    spectrum = np.fft.rfft(_window(), _FFT)
-    power = np.abs(spectrum) ** 2
-    correlation = np.fft.irfft(power)[: _FFT // 2]
-    return np.asarray(np.maximum(correlation, 1e-3 * correlation[0]))
-
-
-def _describe_voice(
-    active: np.ndarray, peaks: Floats, pitch: Floats, seconds: float
-) -> list[float]:
+def _measure_voice(active: np.ndarray, peaks: Floats, pitch: Floats, seconds: float) -> list[float]:
     """Return the proportion of voicing and the movement of pitch: voices glide, begin and end."""
     voiced = active & (peaks > _VOICED)
     both = voiced[1:] & voiced[:-1]
@@ -328,10 +380,17 @@ def _describe_voice(
     ]
 
 
-def _describe_movement(frames: _Frames) -> list[float]:
+def _measure_movement(frames: _Frames) -> list[float]:
     """Return the movement of the spectral shape, as cepstra of the bands, and its flatness."""
     active = frames.active_N
-    cepstra = _cepstra(frames.bands_NB)
+    # The first five cepstral coefficients of the levels of bands.
+    bands_NB = frames.bands_NB
+    audible = np.maximum(bands_NB, bands_NB.sum(axis=1, keepdims=True) * 1e-5)
+    level = 10 * np.log10(audible + _TINY)
+    count = level.shape[1]
+    angles = np.outer(np.arange(1, 6), np.arange(count) + 0.5) * (np.pi / count)
+    cosines = np.cos(angles) * np.sqrt(2 / count)
+    cepstra = (level - level.mean(axis=1, keepdims=True)) @ cosines.T
     numbers = cepstra[active].std(axis=0).tolist()
     # From one frame to the next, and over a tenth of a second.
     for lag in (1, 6):
@@ -340,24 +399,7 @@ def _describe_movement(frames: _Frames) -> list[float]:
         distances = np.linalg.norm(moves, axis=1)[counted]
         numbers.append(distances.mean() if len(distances) else 0.0)
     heard = frames.power_NF[:, _FLAT]
-    logarithms = np.log(heard + 1e-10)
-    geometric = np.exp(logarithms.mean(axis=1))
-    arithmetic = heard.mean(axis=1) + 1e-10
-    flatness = (geometric / arithmetic)[active]
+    geometric = np.exp(np.log(heard + 1e-10).mean(axis=1))
+    flatness = (geometric / (heard.mean(axis=1) + 1e-10))[active]
     logs = np.log(flatness + 1e-4)
     return [*numbers, logs.mean(), logs.std()]
-
-
-def _cepstra(bands_NB: Floats) -> Floats:
-    """Return the first five cepstral coefficients of the levels of bands, (N, 5)."""
-    total = bands_NB.sum(axis=1, keepdims=True)
-    audible = np.maximum(bands_NB, total * 1e-5)
-    level = 10 * np.log10(audible + _TINY)
-    count = level.shape[1]
-    orders = np.arange(1, 6)
-    middles = np.arange(count) + 0.5
-    angles = np.outer(orders, middles) * (np.pi / count)
-    cosines = np.cos(angles) * np.sqrt(2 / count)
-    centred = level - level.mean(axis=1, keepdims=True)
-    cepstra: Floats = centred @ cosines.T
-    return cepstra

@@ -59,8 +59,8 @@ def test_the_message_says_what_is_missing_and_what_to_do(tmp_path):
     with pytest.raises(AsdfError) as caught:
         read_audio(path)
     assert str(caught.value) == (
-        f"{path} cannot be decoded to its end (the page that ends the stream is missing). "
-        "It was likely cut off or damaged by a copy. Copy or download it again, or take it off the "
+        f"{path} cannot be decoded to its end (the page that ends the stream is missing), "
+        "likely cut off or damaged by a copy. Copy or download it again, or take it off the "
         "list. If it was recorded from a stream "
         "that never ended, `ffmpeg -i OLD.ogg -c copy NEW.ogg` ends it."
     )

@@ -300,7 +300,7 @@ def test_a_recording_in_blocks_takes_no_more_memory_than_its_limit_counts(tmp_pa
 def test_a_rate_that_no_recording_has(tmp_path, rate):
     path = write(tmp_path / "a.wav", noise(32000), rate)
     assert message_of(path) == (
-        f"{path} states a sampling rate of {rate:,} Hz. Its header is likely damaged: "
+        f"{path} states a sampling rate of {rate:,} Hz, likely in a damaged header: "
         "copy or download it again, or take it off the list."
     )
 

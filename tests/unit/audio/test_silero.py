@@ -16,8 +16,8 @@ import torch
 from numpy.testing import assert_array_equal
 
 from asdf.audio import cut_to_speech, speech_mask
-from asdf.audio.silero import WINDOW, speech_probabilities
 from asdf.audio.speech import check_detector, identity
+from asdf.audio.speech_check import WINDOW, speech_probabilities
 from asdf.demo.voices import draw_speaker, speak
 from asdf.errors import UsageError
 from asdf.settings.sections import SpeechActivity
