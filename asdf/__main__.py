@@ -67,7 +67,7 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 
 # `import` is a Python keyword, so no module can have that name.
 _MODULES = {
-    "corpora": "corpora.commands.corpora",
+    "corpora": "corpora.command",
     "detectors": "hub.commands.detectors",
     "doctor": "doctor.command",
     "export": "interchange.commands.export_network",

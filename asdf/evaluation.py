@@ -49,10 +49,9 @@ from asdf.tasks.sasv.sasv_measures import (
     sasv_result,
     summarise_sasv,
 )
-from asdf.trials.asv_scores import AsvScores, read_asv_scores
 from asdf.trials.formats import read_keyed_scores
 from asdf.trials.matching import read_any_scores, read_unlabelled_scores
-from asdf.trials.score_file import Scores, read_scores, write_scores
+from asdf.trials.score_file import AsvScores, Scores, read_asv_scores, read_scores, write_scores
 from asdf.trials.trial_list import TrialList
 
 # Type checkers and editors take only these as public.

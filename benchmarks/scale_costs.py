@@ -22,14 +22,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from asdf.corpora.protocols import read_protocol
+from asdf.corpora.label_lists import read_protocol
 from asdf.data.lengths import SavedLengths, measure_lengths
 from asdf.data.scoring_plan import ScoringPlan, batch_samples
 from asdf.data.training_plan import TrainingPlan
 from asdf.distributed.world import World, open_world
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, read_scores, write_scores
 from asdf.extras.stores import tars
-from asdf.extras.stores.open_files import BLOCK, OpenFile, read_state
+from asdf.extras.stores.index import read_state
+from asdf.extras.stores.tars import BLOCK, OpenFile
 from asdf.settings.sections import USUAL_AUDIO, Computing, Network, SpeechActivity
 from asdf.trials.how_scored import ScoredLength
 from asdf.trials.lists import check_files, read_list

@@ -48,9 +48,8 @@ from asdf.runs.streams import show_error
 from asdf.tables.table import each
 from asdf.tasks.studies.seed_results import OverSeeds, over_seeds_text
 from asdf.text import count_of
-from asdf.trials.asv_scores import read_asv_scores
 from asdf.trials.how_scored import in_precision, parse_scored_length, role_words
-from asdf.trials.score_file import Scores, missing_class
+from asdf.trials.score_file import Scores, missing_class, read_asv_scores
 from asdf.trials.scored_files import how_scored
 from asdf.trials.submission_files import FORMATS, write_submission
 from asdf.trials.trial_list import TrialList

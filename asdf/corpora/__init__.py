@@ -2,7 +2,6 @@
 
 # ruff: noqa: F401 (names for others)
 
-from asdf.corpora.checking import compare_with_disk, counts, durations_s
 from asdf.corpora.corpus_names import FOLDER, Located, StatedPart, parse_located, parse_part
 from asdf.corpora.downloading import (
     download_record,
@@ -15,26 +14,29 @@ from asdf.corpora.downloading import (
 from asdf.corpora.known_corpus import (
     KnownCorpus,
     Reading,
+    files_in,
     first_there,
     is_recording,
     is_there,
     join_name,
     with_files,
 )
-from asdf.corpora.protocols import choose_subset, columns_by_path, read_from, read_protocol
+from asdf.corpora.label_lists import choose_subset, columns_by_path, read_from, read_protocol
 from asdf.corpora.registry import (
     ALIASES,
     KNOWN,
     Chosen,
     as_list,
     choose,
+    describe_origin,
+    describe_overlaps,
     differences,
     find_tree,
     is_known,
     known_names,
     read_known,
+    sharing,
 )
 from asdf.corpora.sets.own_data import SPLITS, has_class_folders, read_class_folders
-from asdf.corpora.shared_speech import describe_origin, describe_overlaps, sharing
 from asdf.corpora.splitting import columns_from_names, split_trials
 from asdf.trials.label_words import Columns

@@ -63,16 +63,6 @@ def parse_located(name: str) -> Located | None:
         if kind == "hub":
             shape = "hub:ORG/NAME or hub:ORG/NAME:SPLIT, with @REVISION after NAME"
         raise UsageError(f"{name!r}: write {shape}, followed, if needed, by ?label=COLUMN.")
-    columns = _read_query(name, query)
-    return Located(kind, where.rstrip("/") or "/", split, columns)
-
-
-def _read_query(name: str, query: str) -> Columns:
-    """Parse the text after a '?': `label=COLUMN,speaker=COLUMN,bona_fide=VALUE`.
-
-    Raises:
-        UsageError: it is malformed.
-    """
     names = {}
     for word in query.split(",") if query else ():
         ours, _, theirs = word.partition("=")
@@ -82,7 +72,8 @@ def _read_query(name: str, query: str) -> Columns:
                 "?label=COLUMN,speaker=COLUMN,bona_fide=VALUE."
             )
         names[ours] = theirs
-    return Columns({k: v for k, v in names.items() if k != "bona_fide"}, names.get("bona_fide", ""))
+    bona_fide = names.pop("bona_fide", "")
+    return Located(kind, where.rstrip("/") or "/", split, Columns(names, bona_fide))
 
 
 _SIGN = "~"
@@ -112,24 +103,24 @@ class StatedPart:
             raise UsageError(
                 f"{trials.name}: {self.amount:g} trials were requested of {len(trials):,}."
             )
+
+        def rank(index: int) -> bytes:
+            """Return a sort key of a trial, independent of other trials and of their order."""
+            # Not hash(), which differs from process to process. Names of files need not be valid
+            # UTF-8.
+            text = f"{self.seed}:{trials.ids[index]}"
+            return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
         share = self.amount if self.amount < 1 else self.amount / len(trials)
         attacks = trials.columns.get("attack") or [""] * len(trials)
         strata: dict[tuple[int, str], list[int]] = defaultdict(list)
-        for index, label in enumerate(trials.labels.tolist()):
-            strata[label, attacks[index]].append(index)
+        for index, stratum in enumerate(zip(trials.labels.tolist(), attacks, strict=True)):
+            strata[stratum].append(index)
         chosen: list[int] = []
         for indices in strata.values():
-            wanted = max(1, round(share * len(indices)))
             # Ranked, not drawn: the first of a larger part are those of a smaller one.
-            indices.sort(key=lambda index: self._rank(trials.ids[index]))
-            chosen += indices[:wanted]
+            chosen += sorted(indices, key=rank)[: max(1, round(share * len(indices)))]
         return trials.select(np.array(sorted(chosen)))
-
-    def _rank(self, utterance: str) -> bytes:
-        """Return a sort key of a trial, independent of other trials and of their order."""
-        # Not hash(), which differs from process to process. Names of files need not be valid UTF-8.
-        text = f"{self.seed}:{utterance}"
-        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 def parse_part(name: str) -> tuple[str, StatedPart | None]:
@@ -143,11 +134,10 @@ def parse_part(name: str) -> tuple[str, StatedPart | None]:
         return name, None
     match = _PART.fullmatch(text)
     amount = float(match.group(1)) if match else 0.0
-    is_whole = amount == int(amount)
-    if match is None or not whole or amount == 0 or (amount >= 1 and not is_whole):
+    is_amount = 0 < amount < 1 or amount == int(amount) > 0
+    if match is None or not whole or not is_amount:
         raise UsageError(
-            f"{name!r}: after '~', state how much of the corpus to take: a share such as 0.1 or a "
-            "number of trials such as 2000, and after another '~' the seed, as in "
-            "'asvspoof19~0.1~3'."
+            f"{name!r}: after '~', state a share of the corpus such as 0.1 or a number of trials "
+            "such as 2000, and after another '~' the seed, as in 'asvspoof19~0.1~3'."
         )
     return whole, StatedPart(amount, int(match.group(2) or 0))

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 from urllib.parse import urlsplit
 
 from asdf.corpora.known_corpus import KnownCorpus
@@ -98,29 +98,26 @@ def look_up_record(number: str) -> Record:
         text = answer.read(_MAX_ANSWER)
     try:
         content = json.loads(text)
-        metadata = content["metadata"]
-        files = [_file_of(entry) for entry in content["files"]]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        licence = content["metadata"].get("license") or {}
+        files = []
+        for entry in content["files"]:
+            name, link = str(entry["key"]), str(entry["links"]["self"])
+            kind, _, digest = str(entry["checksum"]).partition(":")
+            # A folder or a leading dot could replace files elsewhere, or notes on what was
+            # unpacked.
+            is_plain = PurePosixPath(name).name == name and name.isprintable() and name[:1] != "."
+            if not is_plain or "\\" in name:
+                raise ValueError(f"a file is named {shorten(name)!r}")
+            if kind != "md5" or urlsplit(link).netloc != urlsplit(ZENODO).netloc:
+                raise ValueError(f"the checksum or the address of {name} is of an unknown kind")
+            files.append(RecordFile(name, int(entry["size"]), digest, link))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise AsdfError(
             f"{address}: this is not a record of files ({error!r}). If its files are restricted, "
             f"request them on {ZENODO}/records/{number}."
         ) from None
-    licence = metadata.get("license") or {}
     known = licence.get("id", "") if isinstance(licence, dict) else ""
     return Record(f"{ZENODO}/records/{number}", str(known), files)
-
-
-def _file_of(entry: dict[str, Any]) -> RecordFile:
-    name = str(entry["key"])
-    kind, _, digest = str(entry["checksum"]).partition(":")
-    address = str(entry["links"]["self"])
-    # A folder or a leading dot could replace files elsewhere, or notes on what was unpacked.
-    is_plain = PurePosixPath(name).name == name and name.isprintable() and name[:1] != "."
-    if not is_plain or "\\" in name:
-        raise ValueError(f"a file is named {shorten(name)!r}")
-    if kind != "md5" or urlsplit(address).netloc != urlsplit(ZENODO).netloc:
-        raise ValueError(f"the checksum or the address of {name} is of an unknown kind")
-    return RecordFile(name, int(entry["size"]), digest, address)
 
 
 def download_record(record: Record, folder: Path) -> list[Path]:
@@ -142,7 +139,22 @@ def download_record(record: Record, folder: Path) -> list[Path]:
         if _was_unpacked(path, file.md5):
             LOG.info("%s: already unpacked", file.name)
             continue
-        _fetch(file, path)
+        # Two processes would append to the same partial file.
+        with one_at_a_time(path):
+            if path.is_file() and path.stat().st_size == file.size and _md5(path) == file.md5:
+                LOG.info("%s: already downloaded", file.name)
+            else:
+                part = path.with_name(f"{path.name}.part")
+                _receive(file, part)
+                if part.stat().st_size != file.size or _md5(part) != file.md5:
+                    # A complete part is not fetched again, so a damaged one would stay damaged.
+                    part.unlink()
+                    raise AsdfError(
+                        f"{file.address} arrived damaged: its MD5 is not {file.md5}, the one that "
+                        "the record states. Run the command again; if that does not help, a proxy "
+                        "likely changes it."
+                    )
+                part.replace(path)
         if unpack_archive(path, file.md5):
             unpacked.append(path)
     return unpacked
@@ -160,7 +172,32 @@ def unpack_archive(path: Path, digest: str) -> bool:
     """
     if not path.name.lower().endswith(_ARCHIVES) or _was_unpacked(path, digest):
         return False
-    _unpack(path)
+    LOG.info("unpacking %s", path.name)
+    unpacked = path.with_name(f".{path.name}.unpacking")
+    shutil.rmtree(unpacked, ignore_errors=True)
+    try:
+        _extract(path, unpacked)
+        # Only now: an archive that turns out to be damaged leaves nothing.
+        files = [file for file in unpacked.rglob("*") if file.is_file()]
+        targets = [path.parent / file.relative_to(unpacked) for file in files]
+        for file, target in zip(files, targets, strict=True):
+            if os.path.lexists(target) and not filecmp.cmp(file, target, shallow=False):
+                raise AsdfError(
+                    f"{path}: it has another file than yours of the name {target}, which is not "
+                    "overwritten. Move yours away, and run the command again."
+                )
+        for file, target in zip(files, targets, strict=True):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
+    except AsdfError:
+        raise
+    except Exception as error:  # each kind of archive has its own
+        raise AsdfError(
+            f"{path}: it cannot be unpacked ({error}). Download it again if it is damaged, or "
+            "unpack it yourself."
+        ) from None
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
     # Written last, so that an interrupted unpacking is repeated.
     write_text(_note_of(path), f"{digest}\n")
     return True
@@ -175,25 +212,6 @@ def _was_unpacked(path: Path, digest: str) -> bool:
     return note.is_file() and note.read_text(encoding="utf-8").strip() == digest
 
 
-def _fetch(file: RecordFile, path: Path) -> None:
-    # Two processes would append to the same partial file.
-    with one_at_a_time(path):
-        if path.is_file() and path.stat().st_size == file.size and _md5(path) == file.md5:
-            LOG.info("%s: already downloaded", file.name)
-            return
-        part = path.with_name(f"{path.name}.part")
-        _receive(file, part)
-        if part.stat().st_size != file.size or _md5(part) != file.md5:
-            # A complete part is not fetched again, so a damaged one would stay damaged.
-            part.unlink()
-            raise AsdfError(
-                f"{file.address} arrived damaged: its MD5 is not {file.md5}, the one that the "
-                "record states. It was removed. Run the command again; if that does not help, a "
-                "proxy likely changes it."
-            )
-        part.replace(path)
-
-
 def _receive(file: RecordFile, part: Path) -> None:
     """Append to the partial file until it is complete, while each connection makes progress."""
     while True:
@@ -203,16 +221,26 @@ def _receive(file: RecordFile, part: Path) -> None:
             arrived = 0
         if arrived == file.size and part.exists():
             return
+        missing = file.size - arrived
         # Checked before hours of download, which would end on a full disk.
-        if shutil.disk_usage(part.parent).free < file.size - arrived:
+        if shutil.disk_usage(part.parent).free < missing:
             raise AsdfError(
-                f"{part.parent}: the disk has no room for {file.name}, "
-                f"{(file.size - arrived) / _MEGABYTE:,.0f} MB. Free some space, or name another "
-                "folder; what was downloaded is used when the command runs again."
+                f"{part.parent}: the disk has no room for {file.name}, {missing / _MEGABYTE:,.0f} "
+                "MB. Free some space, or name another folder; what was downloaded is used again."
             )
-        LOG.info("fetching %s, %s MB", file.name, f"{(file.size - arrived) / _MEGABYTE:,.1f}")
-        with _explained(file.address):
-            _receive_rest(file, part, arrived)
+        LOG.info("fetching %s, %s MB", file.name, f"{missing / _MEGABYTE:,.1f}")
+        request = urllib.request.Request(file.address)
+        if arrived:
+            request.add_header("Range", f"bytes={arrived}-")
+        with (
+            _explained(file.address),
+            urllib.request.urlopen(request, timeout=_WITHIN_S) as answer,
+            # A server without support for ranges sends everything again.
+            part.open("ab" if arrived and answer.status == 206 else "wb") as out,
+        ):
+            total = -(-missing // _PIECE)
+            for piece in track(_pieces(answer), total, f"fetching {file.name}", unit="MB"):
+                out.write(piece)
         received = part.stat().st_size
         # Less, too: without ranges each answer begins anew, and might break somewhere for ever.
         if received <= arrived < file.size:
@@ -220,20 +248,6 @@ def _receive(file: RecordFile, part: Path) -> None:
                 f"{file.address}: the connection ended after {received:,} of {file.size:,} bytes. "
                 "Run the command again: it continues from there."
             )
-
-
-def _receive_rest(file: RecordFile, part: Path, arrived: int) -> None:
-    """Append the data of one connection."""
-    request = urllib.request.Request(file.address)
-    if arrived:
-        request.add_header("Range", f"bytes={arrived}-")
-    with urllib.request.urlopen(request, timeout=_WITHIN_S) as answer:
-        # A server without support for ranges sends everything again.
-        mode = "ab" if arrived and answer.status == 206 else "wb"
-        total = -(-(file.size - arrived) // _PIECE)
-        with part.open(mode) as out:
-            for piece in track(_pieces(answer), total, f"fetching {file.name}", unit="MB"):
-                out.write(piece)
 
 
 def _pieces(answer: IO[bytes]) -> Iterator[bytes]:
@@ -258,25 +272,6 @@ def _md5(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _unpack(path: Path) -> None:
-    LOG.info("unpacking %s", path.name)
-    unpacked = path.with_name(f".{path.name}.unpacking")
-    shutil.rmtree(unpacked, ignore_errors=True)
-    try:
-        _extract(path, unpacked)
-        # Only now: an archive that turns out to be damaged leaves nothing.
-        _move_in(path, unpacked)
-    except AsdfError:
-        raise
-    except Exception as error:  # each kind of archive has its own
-        raise AsdfError(
-            f"{path}: it cannot be unpacked ({error}). Download it again if it is damaged, or "
-            "unpack it yourself."
-        ) from None
-    finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
-
-
 def _extract(path: Path, folder: Path) -> None:
     if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(path) as archive:
@@ -291,9 +286,7 @@ def _extract(path: Path, folder: Path) -> None:
             _refuse_outside(path, entry.name)
             # A link could lead outside of the folder, and so could members behind it.
             if not (entry.isfile() or entry.isdir()):
-                raise AsdfError(
-                    f"{path}: {printable(entry.name)} is not a regular file: not unpacked."
-                )
+                raise AsdfError(f"{path}: {printable(entry.name)} is not a regular file.")
             # The filter also drops owners and special permission bits.
             tar.extract(entry, folder, filter="data")
         # A damaged header looks like the end; the checksum is behind the real one.
@@ -301,27 +294,10 @@ def _extract(path: Path, folder: Path) -> None:
             pass
 
 
-def _move_in(path: Path, unpacked: Path) -> None:
-    """Move the files beside their archive, unless one of another content has such a name."""
-    files = [file for file in unpacked.rglob("*") if file.is_file()]
-    targets = [path.parent / file.relative_to(unpacked) for file in files]
-    for file, target in zip(files, targets, strict=True):
-        if os.path.lexists(target) and not filecmp.cmp(file, target, shallow=False):
-            raise AsdfError(
-                f"{path}: it has another file than yours of the name {target}, which is not "
-                "overwritten. Move yours away, and run the command again."
-            )
-    for file, target in zip(files, targets, strict=True):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(target)
-
-
 def _refuse_outside(path: Path, name: str) -> None:
     pure = PurePosixPath(name)
     if pure.is_absolute() or ".." in pure.parts or "\\" in name:
-        raise AsdfError(
-            f"{path}: a member has the unsafe name {shorten(name)!r}: the archive is refused."
-        )
+        raise AsdfError(f"{path}: a member has the unsafe name {shorten(name)!r}: not unpacked.")
 
 
 @contextmanager
@@ -335,8 +311,7 @@ def _explained(address: str) -> Iterator[None]:
             "page in a browser: its files may be restricted, or have moved."
         ) from None
     except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
         raise AsdfError(
-            f"{address} cannot be reached: {reason}. Compute nodes often have no internet access: "
-            "run the same command where there is; it continues where it stopped."
+            f"{address} cannot be reached: {getattr(error, 'reason', error)}. Run the same command "
+            "where there is internet access; it continues where it stopped."
         ) from None

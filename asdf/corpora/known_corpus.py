@@ -111,10 +111,7 @@ def is_there(tree: Tree, name: str) -> bool:
 
 def first_there(tree: Tree, names: Iterable[str]) -> str | None:
     """Return the first of `names` that the tree has."""
-    for name in names:
-        if is_there(tree, name):
-            return name
-    return None
+    return next((name for name in names if is_there(tree, name)), None)
 
 
 def find_labels(tree: Tree, names: Sequence[str], advice: str) -> str:

@@ -3,6 +3,26 @@
 Invariant: every line is a trial, and a word that means neither class is an error with its line,
 never a spoof. Recordings are matched with lines by file name, with any suffix, unless the file has
 their paths.
+
+Label files are recognised by their content instead of their names.
+
+Invariant: for any file, a trial has a label 1 (bona fide) or 0 (spoof), columns with the names
+below, and `-` as attack and vocoder if and only if it is bona fide, although some files contain
+`bonafide` or `a00` there. Utterances have the names in the file.
+
+    ASVspoof 2019      SPEAKER UTT - ATTACK KEY
+    ASVspoof 2021 LA   SPEAKER UTT CODEC TRANSMISSION ATTACK KEY TRIM SUBSET
+    ASVspoof 2021 DF   SPEAKER UTT COMPRESSION SOURCE ATTACK KEY TRIM SUBSET VOCODER TASK TEAM
+                       GENDER LANGUAGE
+    ASVspoof 2021 PA   SPEAKER UTT ASV_ROOM ASV_MIC TO_ASV ATTACKER_ROOM ATTACKER_MIC REPLAY_DEVICE
+                       TO_TALKER KEY TRIM SUBSET
+    ASVspoof 5         SPEAKER UTT GENDER CODEC CODEC_Q CODEC_SEED ATTACK_TAG ATTACK KEY -
+    In-the-Wild        file,speaker,label
+    SpoofCeleb         file,speaker,attack
+    AT-ADD             name,label,... ; label is real or fake, track 2 has the column type
+    own tables         path,label or file_name,label, ... ; label may be real, genuine or fake too
+    table of trials    utterance label ..., see `asdf.trials.table`
+    two columns        UTT KEY; KEY is bonafide, bona-fide or spoof, or as in ASDF's lists 1 or 0
 """
 
 from __future__ import annotations
@@ -11,16 +31,19 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
+from asdf.arrays import Flags
 from asdf.corpora.known_corpus import Reading, first_there, is_there, join_name, with_files
-from asdf.corpora.protocols import read_from
-from asdf.errors import AsdfError
-from asdf.trials.label_files import OF_SPOOFS, named_rows
+from asdf.errors import AsdfError, UsageError
+from asdf.text import AnyPath
+from asdf.trials.label_files import OF_SPOOFS, named_rows, parse_columns, parse_protocol
 from asdf.trials.label_words import label_of
 from asdf.trials.lists import Tree
-from asdf.trials.table import TrialCollector
+from asdf.trials.table import TrialCollector, is_trials_file, parse_table
+from asdf.trials.text_lines import numbered_lines, peek
 from asdf.trials.trial_list import UNLABELLED, TrialList, values_at
 
 ALL = "all"
@@ -50,10 +73,11 @@ class Lists:
         files: Files of each subset, below one of the `homes`.
         advice: Advice for a user without a label file.
         columns: Columns, including 'utterance' and 'key', as in `named_rows`; None: the file is of
-            a kind that `asdf.corpora.protocols` knows.
+            a kind that `read_protocol` knows.
         keys: Meanings of the key's words, 1 bona fide, 0 spoof, `UNLABELLED`: the line is left out;
             other words are those of `label_of`.
-        of_key: Values of further columns for each word of the key.
+        of_key: Values of further columns for each word of the key; another word for a class that
+            needs them is refused.
         attacks: Names used here for the values of the column 'attack'.
         homes: Possible folders of files and recordings, the most likely first, each with its '/'.
         suffix: Suffix of the recordings, if the file omits it.
@@ -87,7 +111,12 @@ class Lists:
         """
         files = self.files[subset]
         home_of = {home + name: home for home in self.homes for name in files.labels}
-        name, trials = self._find(tree, list(home_of), subset)
+        for name in filter(partial(is_there, tree), home_of):
+            trials = self._read_lines(tree, name, subset)
+            if not self.mark or self.mark in trials.columns:
+                break
+        else:
+            raise AsdfError(f"{tree.root}: there is no {next(iter(home_of))}. {self.advice}")
         lines = trials.ids
         # Recordings and labels may come in archives of their own, unpacked into different homes.
         homes = dict.fromkeys((home_of[name], *self.homes))
@@ -106,15 +135,13 @@ class Lists:
         else:
             trials = with_files(trials, tree, audio, self.suffix, self.identify)
         notes = [self.notes[subset]] if subset in self.notes else []
-        is_in = np.ones(len(trials), bool)
-        if self.subset_column and subset != ALL:
-            subsets = trials.columns[self.subset_column]
-            is_in[:] = [value.lower() == subset for value in subsets]
-            if not is_in.any():
-                raise AsdfError(
-                    f"{tree.path(name)}: no trial of a subset {subset!r}. Its subsets are "
-                    f"{', '.join(sorted(set(subsets)))}."
-                )
+        is_in = self._is_in(trials, subset)
+        if not is_in.any():
+            subsets = sorted(set(trials.columns[self.subset_column]))
+            raise AsdfError(
+                f"{tree.path(name)}: no trial of a subset {subset!r}. Its subsets are "
+                f"{', '.join(subsets)}."
+            )
         is_labelled = trials.labels != UNLABELLED
         if is_in.all() and is_labelled.all():
             return Reading(trials, audio, notes=notes)
@@ -127,17 +154,11 @@ class Lists:
         others = frozenset(trials.ids) - frozenset(chosen.ids)
         return Reading(chosen, audio, others=others, notes=notes)
 
-    def _find(self, tree: Tree, names: Sequence[str], subset: str) -> tuple[str, TrialList]:
-        """Return the first label file of the corpus among `names`, and its trials."""
-        for name in names:
-            if is_there(tree, name):
-                trials = self._read_lines(tree, name, subset)
-                if not self.mark or self.mark in trials.columns:
-                    return name, trials
-        raise AsdfError(f"{tree.root}: there is no {names[0]}. {self.advice}")
-
-    def _is_elsewhere(self, row: Mapping[str, str], subset: str) -> bool:
-        return bool(self.subset_column) and subset not in (ALL, row[self.subset_column].lower())
+    def _is_in(self, trials: TrialList, subset: str) -> Flags:
+        """Return which trials are of a subset, (trials,)."""
+        if not self.subset_column or subset == ALL:
+            return np.ones(len(trials), bool)
+        return np.array([each.lower() == subset for each in trials.columns[self.subset_column]])
 
     def _read_lines(self, tree: Tree, name: str, subset: str) -> TrialList:
         if self.columns is None:
@@ -147,13 +168,17 @@ class Lists:
         further = next(iter(self.of_key.values()), {})
         columns = [name for name in dict.fromkeys(listed) if name not in ("", "utterance", "key")]
         collector = TrialCollector(path, [*columns, *further])
+        described = {self.keys[word] for word in self.of_key}
         for number, row in named_rows(tree.lines(name), path, self.columns):
             word = row["key"].lower()
             label = self.keys.get(word, label_of(word))
             if not row["utterance"]:
                 raise AsdfError(f"{path}, line {number}: it names no recording.")
-            if label is None and self._is_elsewhere(row, subset):
-                label = UNLABELLED
+            if label in described and word not in self.of_key:
+                label = None
+            if label is None and self.subset_column:
+                is_elsewhere = subset not in (ALL, row[self.subset_column].lower())
+                label = UNLABELLED if is_elsewhere else None
             if label is None:
                 raise AsdfError(
                     f"{path}, line {number}: {row['key']!r} means neither bona fide nor spoof. Is "
@@ -168,3 +193,60 @@ class Lists:
                 number, row["utterance"], label, [values.get(name, "") for name in collector.names]
             )
         return collector.trials()
+
+
+def read_protocol(path: AnyPath, subset: str | None = None) -> TrialList:
+    """Read any supported label file, plain or gzipped.
+
+    Args:
+        subset: Value of the file's column 'subset' (ASVspoof 2021) whose trials are returned; None:
+            all trials.
+
+    Raises:
+        AsdfError: a line is malformed or an utterance is repeated (the message names file and
+            line), or the file has no labels.
+        UsageError: there is no trial of that subset.
+    """
+    # Only line ends are removed: in a table, a TAB at the end of a line is an empty column.
+    first, lines = peek(numbered_lines(path, "\r\n"))
+    if is_trials_file(first):
+        trials = parse_table(lines, Path(path))
+    else:
+        trials = parse_protocol(lines, Path(path))
+    if subset is None:
+        return trials
+    return choose_subset(trials, subset, path)
+
+
+def columns_by_path(path: AnyPath) -> dict[str, dict[str, str]]:
+    """Return the columns of a table with any header for each recording, by its path.
+
+    Raises:
+        AsdfError: its column of paths cannot be identified, or a row is malformed.
+    """
+    return parse_columns(numbered_lines(path, "\r\n"), Path(path))
+
+
+def read_from(tree: Tree, name: str) -> TrialList:
+    """Read the label file `name` of a corpus.
+
+    Raises:
+        AsdfError: as in `read_protocol`.
+    """
+    return parse_protocol(tree.lines(name), tree.path(name))
+
+
+def choose_subset(trials: TrialList, subset: str, path: AnyPath) -> TrialList:
+    """Return the trials of one subset.
+
+    Raises:
+        UsageError: the subset does not exist; the message lists the existing ones.
+    """
+    values = trials.columns.get("subset", [])
+    chosen = [index for index, value in enumerate(values) if value == subset]
+    if not chosen:
+        hint = "It has no column of subsets."
+        if values:
+            hint = f"Its subsets are {', '.join(sorted(set(values)))}."
+        raise UsageError(f"{path}: no trial of a subset {subset!r}. {hint}")
+    return trials.select(np.array(chosen))

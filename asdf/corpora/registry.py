@@ -2,13 +2,17 @@
 
 Invariant: a name means a single list of trials. A corpus with several subsets requires one in the
 name, so that no result on all of its trials is compared with published ones on a part.
+
+A network cannot be tested on its training speech. Only published facts on speech that corpora share
+are used, from their `origin` and `taken`. They concern corpora, not recordings: speech shared by a
+training set and an evaluation set is a warning, and may be the purpose of the experiment.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import chain, product
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -16,7 +20,7 @@ import numpy as np
 
 from asdf.corpora import sets
 from asdf.corpora.corpus_names import parse_located
-from asdf.corpora.known_corpus import KnownCorpus, Reading, first_there, is_there
+from asdf.corpora.known_corpus import KnownCorpus, Reading, Taken, first_there, is_there
 from asdf.errors import AsdfError, UsageError
 from asdf.places import folder_name
 from asdf.ports import provided
@@ -108,7 +112,15 @@ def choose(name: str) -> Chosen:
         raise UsageError(f"there is no corpus {name!r}. {hint}")
     corpus = KNOWN[key]
     if corpus.subsets and subset not in corpus.subsets:
-        raise UsageError(_describe_wrong_subset(name, key, subset))
+        problem = f"{key} has subsets, but {name!r} names none"
+        if subset:
+            problem = f"{key} has no subset {subset!r}"
+        near = get_close_matches(subset, corpus.subsets, n=1)
+        hint = f"Did you mean {key}:{near[0]}? " if near else ""
+        raise UsageError(
+            f"{problem}. {hint}There are {', '.join(f'{key}:{known}' for known in corpus.subsets)};"
+            f" published numbers are of {key}:{corpus.usual}."
+        )
     if subset and not corpus.subsets and not corpus.subset_of:
         raise UsageError(f"{key} has no subsets: name it without ':{subset}'.")
     # It is the name of a folder, and part of file names.
@@ -118,17 +130,6 @@ def choose(name: str) -> Chosen:
             "leading '.'."
         )
     return Chosen(key, subset)
-
-
-def _describe_wrong_subset(name: str, key: str, subset: str) -> str:
-    corpus = KNOWN[key]
-    problem = f"{key} has subsets, but {name!r} names none"
-    if subset:
-        problem = f"{key} has no subset {subset!r}"
-    near = get_close_matches(subset, corpus.subsets, n=1)
-    hint = f"Did you mean {key}:{near[0]}? " if near else ""
-    existing = ", ".join(f"{key}:{known}" for known in corpus.subsets)
-    return f"{problem}. {hint}There are {existing}; published numbers are of {key}:{corpus.usual}."
 
 
 def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
@@ -141,21 +142,21 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
         AsdfError: it does not exist; the message lists all paths that were tried.
     """
     base = open_tree(folder)
-    paths = dict.fromkeys(corpus.folders)
-    if itself:
-        # First: if the user names a folder of the corpus, that folder is meant, whatever it
-        # contains.
-        paths = dict.fromkeys(["", *corpus.folders])  # '' may be one of them
+    # First, if the user names a folder of the corpus: that folder is meant, whatever it contains.
+    paths = dict.fromkeys([*([""] if itself else []), *corpus.folders])
     for path in paths:
-        tree = base
-        if path:
-            if not is_there(base, path):
-                continue
-            tree = open_tree(folder / path)
+        if path and not is_there(base, path):
+            continue
+        tree = open_tree(folder / path) if path else base
         # Without marks any folder is accepted: the reader reports what is missing.
         if not corpus.marks or first_there(tree, corpus.marks):
             return tree
-    if itself and _is_inside(corpus, base, folder):
+    # The folder, or a file that stands for it, may identify the corpus, such as for-norm. It must
+    # not be the folder of one language or system, which would stand for all of them.
+    inside = folder_name(folder.absolute().name) + "/"
+    marks = [f"{mark}/" for mark in corpus.marks if itself and not corpus.subset_of]
+    inner = [mark.removeprefix(inside).rstrip("/") for mark in marks if mark.startswith(inside)]
+    if first_there(base, inner) is not None:
         # Absolute, because the parent of '.' would be '.' again.
         return open_tree(folder.absolute().parent)
     tried = ", ".join(str(folder / path) for path in paths)
@@ -163,19 +164,6 @@ def find_tree(corpus: KnownCorpus, folder: Path, itself: bool = False) -> Tree:
         f"{corpus.title} is not in {folder}: it needs {corpus.needs}. Looked in {tried}. Check "
         f"paths.database_folder, or get the corpus from {corpus.homepage}."
     )
-
-
-def _is_inside(corpus: KnownCorpus, base: Tree, folder: Path) -> bool:
-    """Whether `folder`, or a file that stands for it, identifies the corpus, such as for-norm.
-
-    It must not be the folder of one language or system, which would stand for all of them.
-    """
-    if corpus.subset_of:
-        return False
-    name = folder_name(folder.absolute().name) + "/"
-    marks = [f"{mark}/" for mark in corpus.marks]
-    inner = [mark.removeprefix(name).rstrip("/") for mark in marks if mark.startswith(name)]
-    return first_there(base, inner) is not None
 
 
 def read_known(chosen: Chosen, tree: Tree, name: str = "") -> tuple[TrialList, Reading]:
@@ -218,3 +206,97 @@ def differences(chosen: Chosen, labels: np.ndarray) -> list[str]:
     ]
     start = f"{chosen.name} has {len(labels):,} trials, published {published.trials:,}"
     return [f"{start}: {', '.join(parts)}"] if parts else []
+
+
+# LibriTTS was cut from the recordings of LibriSpeech.
+_SAME_SPEECH = {"LibriTTS": "LibriSpeech"}
+
+# The challenges separate their speakers: those of train and dev from those of eval.
+_ONE_CHALLENGE = ("asvspoof19", "asvspoof19-pa", "partial-spoof")
+_ONLY_EVAL = ("asvspoof21-la", "asvspoof21-df", "asvspoof21-pa")
+# Sets of the Arena, with the corpora used here.
+_OF_ARENA = {
+    "ASVspoof2019_LA": Chosen("asvspoof19", "eval"),
+    "ASVspoof2019_PA": Chosen("asvspoof19-pa", "eval"),
+    "ASVspoof2021_LA": Chosen("asvspoof21-la", "all"),
+    "ASVspoof2021_DF": Chosen("asvspoof21-df", "all"),
+    "ASVspoof5": Chosen("asvspoof5", "eval"),
+    "InTheWild": Chosen("in-the-wild", ""),
+    "CFAD": Chosen("cfad", ""),
+    "DFADD": Chosen("dfadd", "test"),
+    "ODSS": Chosen("odss", ""),
+    "DECRO": Chosen("decro", ""),
+}
+
+
+def describe_overlaps(trained: Sequence[Chosen], scored: Sequence[Chosen]) -> list[str]:
+    """Return a sentence for each of the `scored` that shares speech with one of the `trained`."""
+    pairs = product(trained, scored)
+    return list(dict.fromkeys(chain.from_iterable(_describe_pair(*pair) for pair in pairs)))
+
+
+def describe_origin(key: str) -> str:
+    """Return the source of a corpus's speech, with its reference; '' if unknown."""
+    origin = KNOWN[key].origin
+    if origin is None:
+        return ""
+    return f"{', '.join(origin.speech)} (according to {origin.source})"
+
+
+def sharing(key: str) -> list[str]:
+    """Return the corpora that share speech with a corpus."""
+    # Of any subset.
+    taken_from = {name.split(":")[0] for name in KNOWN[key].taken}
+    names = []
+    for other, corpus in KNOWN.items():
+        is_taken = other in taken_from or key in {name.split(":")[0] for name in corpus.taken}
+        if other != key and (is_taken or _shared_speech(key, other)):
+            names.append(other)
+    return names
+
+
+def _describe_pair(training: Chosen, evaluation: Chosen) -> Iterator[str]:
+    one, other = _resolved(training), _resolved(evaluation)
+    if one == other and one.key in KNOWN and one.key not in ("arena", "parquet"):
+        yield f"{evaluation.name} is trained on as {training.name}: its results are not a test"
+        return
+    # Parts of one corpus are as independent as its authors intended.
+    parts = {_part_of(one), _part_of(other)}
+    are_apart = "" not in parts and "eval" in parts and len(parts) > 1
+    if one.key == other.key or are_apart:
+        return
+    beginning = f"{evaluation.name} shares speech with the training set {training.name}"
+    taken = _taken(one, other) or _taken(other, one)
+    if taken:
+        yield f"{beginning}: {taken.reason} (according to {taken.source})"
+        return
+    if speech := _shared_speech(one.key, other.key):
+        origin = KNOWN[other.key].origin
+        assert origin is not None  # it has speech of it
+        yield f"{beginning}: both have speech of {', '.join(speech)} (according to {origin.source})"
+
+
+def _resolved(chosen: Chosen) -> Chosen:
+    """Return the original set of a set of the Arena; other sets are returned unchanged."""
+    return _OF_ARENA.get(chosen.subset, chosen) if chosen.key == "arena" else chosen
+
+
+def _taken(holder: Chosen, other: Chosen) -> Taken | None:
+    """Return why `holder` has recordings of the other set, or of its whole corpus."""
+    taken = KNOWN[holder.key].taken
+    return taken.get(other.name) or taken.get(other.key)
+
+
+def _part_of(chosen: Chosen) -> str:
+    """Return the part of ASVspoof 2019's speakers in a set; '' for other corpora."""
+    if chosen.key in _ONLY_EVAL:
+        return "eval"
+    return chosen.subset if chosen.key in _ONE_CHALLENGE else ""
+
+
+def _shared_speech(*keys: str) -> list[str]:
+    speech = []
+    for origin in (KNOWN[key].origin for key in keys):
+        names = () if origin is None else origin.speech
+        speech.append({_SAME_SPEECH.get(name, name) for name in names})
+    return sorted(set.intersection(*speech))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from math import fsum
 
 import numpy as np
 
@@ -40,7 +41,8 @@ class _List:
 
     def need(self, counts: Mapping[_Stratum, int]) -> float:
         """Return the missing proportion of the list's share of some strata, 1 at first."""
-        need = sum(
+        # Exactly rounded: `sum` rounds otherwise in some versions of Python.
+        need = fsum(
             count * self._lacking[stratum] / self._wanted[stratum]
             for stratum, count in counts.items()
         )
@@ -68,7 +70,13 @@ def split_trials(
     Raises:
         AsdfError: a list would have no trial.
     """
-    groups = _groups(trials)
+    # The trials of each speaker, and single trials without one, sorted by name.
+    speakers = trials.columns.get("speaker") or [""] * len(trials)
+    by_speaker: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for index, speaker in enumerate(speakers):
+        is_known = speaker not in ("", "-")
+        by_speaker[(speaker, "") if is_known else ("", trials.ids[index])].append(index)
+    groups = [by_speaker[key] for key in sorted(by_speaker)]
     attacks = trials.columns.get("attack") or [""] * len(trials)
     strata: list[_Stratum] = list(zip(trials.labels.tolist(), attacks, strict=True))
     lists = [_List(name, share, Counter(strata)) for name, share in shares.items()]
@@ -90,16 +98,6 @@ def split_trials(
             )
         chosen[part.name] = np.array(sorted(part.indices))
     return chosen
-
-
-def _groups(trials: TrialList) -> list[list[int]]:
-    """Return the trials of each speaker, and single trials without one, sorted by name."""
-    speakers = trials.columns.get("speaker") or [""] * len(trials)
-    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for index, speaker in enumerate(speakers):
-        is_known = speaker not in ("", "-")
-        groups[(speaker, "") if is_known else ("", trials.ids[index])].append(index)
-    return [groups[key] for key in sorted(groups)]
 
 
 def columns_from_names(ids: Sequence[str], patterns: Sequence[str]) -> dict[str, list[str]]:

@@ -40,10 +40,9 @@ from asdf.metrics.results import (
 )
 from asdf.metrics.score_checks import Finding, alike, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
-from asdf.trials.asv_scores import AsvScores
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, different_precisions, different_recordings
 from asdf.trials.matching import columns_of
-from asdf.trials.score_file import Scores
+from asdf.trials.score_file import AsvScores, Scores
 from asdf.trials.trial_list import TrialList
 
 __all__ = ["Average", "Condition", "Summary", "Tandem", "known_columns", "summarise"]

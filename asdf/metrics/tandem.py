@@ -26,7 +26,7 @@ import numpy.typing as npt
 from asdf.arrays import Floats, Indices
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve, as_scores, eer
-from asdf.trials.asv_scores import AsvScores
+from asdf.trials.score_file import AsvScores
 
 
 @dataclass(frozen=True)

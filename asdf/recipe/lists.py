@@ -28,9 +28,8 @@ from asdf.runs.layout import corpus_of_file
 from asdf.runs.log import LOG
 from asdf.settings import Sections
 from asdf.trials.lists import check_both_classes
-from asdf.trials.packed_lists import pack_list, unpack_list
 from asdf.trials.scored_files import read_how_scored
-from asdf.trials.trial_list import TrialList, describe_labels, join
+from asdf.trials.trial_list import TrialList, describe_labels, join, pack_list, unpack_list
 
 if TYPE_CHECKING:
     from asdf.distributed.world import World

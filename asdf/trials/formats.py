@@ -12,6 +12,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 from asdf.errors import AsdfError
@@ -25,7 +26,7 @@ from asdf.trials.score_file import (
     read_labelled,
     read_scores,
 )
-from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
+from asdf.trials.text_lines import numbered_lines, peek
 from asdf.trials.trial_list import LABELS
 
 # Names of columns in a table of scores, in lower case, without separators.
@@ -138,9 +139,8 @@ def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None)
         word = cells[-1].strip('"').lower()
         if len(cells) != 2 or word not in CLASSES:
             raise AsdfError(
-                f"{path}, line {number}: expected an utterance and a class, one of "
-                f"{', '.join(CLASSES)}, found '{line[:120]}'. To evaluate scores, leave out "
-                "--decisions."
+                f"{path}, line {number}: expected an utterance and one of {', '.join(CLASSES)}, "
+                f"found '{line[:120]}'. To evaluate scores, leave out --decisions."
             )
         collector.add(number, cells[0].strip('"'), str(CLASSES[word]))
     return collector.file(has_labels=False)
@@ -198,7 +198,12 @@ def read_score_csv(path: AnyPath) -> ScoreFile:
         label = CLASSES.get(row.get("label", "").lower())
         has_labels = has_labels and label is not None
         score = next((row[name] for name in names if name in _SCORES), None)
-        score = score or _difference(row["scorebonafide"], row["scorespoof"])
+        if score is None:
+            bona_fide, spoof = row["scorebonafide"], row["scorespoof"]
+            score = f"{bona_fide}-{spoof}"
+            with suppress(ValueError):
+                # As text, since the collector reads and checks scores as they stand in files.
+                score = repr(read_number(bona_fide) - read_number(spoof))
         collector.add(number, row[file], score, label or 0)
     return collector.file(has_labels)
 
@@ -225,9 +230,7 @@ def read_scored_table(path: AnyPath) -> ScoreFile:
     """
     collector = ScoreCollector(path)
     has_labels = True
-    first, lines = peek(numbered_lines(path, strip="\r\n"))
-    rows = _entries_of(path, lines) if first == "{" else _rows_of(path, lines)
-    for number, row in rows:
+    for number, row in _rows_of(path):
         # A window or a channel has its start, and a speaker a name.
         if _text(row, "start_s") or _text(row, "speaker"):
             continue
@@ -242,42 +245,32 @@ def read_scored_table(path: AnyPath) -> ScoreFile:
     return collector.file(has_labels)
 
 
-def _rows_of(path: AnyPath, lines: NumberedLines) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the rows of a table, each with the number of its line."""
-    for number, row in enumerate(csv.DictReader(line for _, line in lines), start=2):
-        if None in row or None in row.values():
-            raise AsdfError(f"{path}, line {number}: the row has another number of cells.")
-        # What `csv_text` puts before a name that a spreadsheet would take for a formula.
-        if re.match("'[=+@-]", row["path"]):
-            row["path"] = row["path"][1:]
-        yield number, row
-
-
-def _entries_of(path: AnyPath, lines: NumberedLines) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the entries of the recordings in a document, counted from 1."""
+def _rows_of(path: AnyPath) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a table with the numbers of their lines, or the entries of a document."""
+    first, lines = peek(numbered_lines(path, strip="\r\n"))
+    texts = (line for _, line in lines)
+    if first != "{":
+        for number, row in enumerate(csv.DictReader(texts), start=2):
+            if None in row or None in row.values():
+                raise AsdfError(f"{path}, line {number}: the row has another number of cells.")
+            # What `csv_text` puts before a name that a spreadsheet would take for a formula.
+            if re.match("'[=+@-]", row["path"]):
+                row["path"] = row["path"][1:]
+            yield number, row
+        return
     try:
-        document = json.loads("\n".join(line for _, line in lines))
-        recordings = document["recordings"]
+        document = json.loads("\n".join(texts))
         is_complete = document["complete"]
-        entries = [(number, dict(entry)) for number, entry in enumerate(recordings, start=1)]
+        entries = [dict(entry) for entry in document["recordings"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise AsdfError(
             f"{path} is not a whole document of `score --json`: repeat the command that wrote it."
         ) from None
     if not is_complete:
         raise AsdfError(f"{path} lacks recordings: repeat the command that wrote it.")
-    yield from entries
+    yield from enumerate(entries, start=1)
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:
     value = row.get(name)
     return "" if value is None else str(value)
-
-
-def _difference(bona_fide: str, spoof: str) -> str:
-    """Return the difference of two numbers as a score's text; 'nan' if they are not numbers."""
-    try:
-        # As text, since the collector reads and checks scores as they stand in files.
-        return repr(read_number(bona_fide) - read_number(spoof))
-    except ValueError:
-        return f"{bona_fide}-{spoof}"

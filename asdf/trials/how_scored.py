@@ -47,7 +47,8 @@ class ScoredLength:
         if self.max_samples is None:
             return "whole"
         if self.min_samples >= self.max_samples:
-            return f"first {self.max_samples:,} samples{self._at_rate}"
+            rate = "" if self.sample_rate == SAMPLE_RATE else f" at {self.sample_rate / 1000:g} kHz"
+            return f"first {self.max_samples:,} samples{rate}"
         max_s = self.max_samples / self.sample_rate
         return f"whole, up to {max_s:g} s"
 
@@ -61,10 +62,6 @@ class ScoredLength:
         if self.sample_rate == SAMPLE_RATE:
             del values["sample_rate"]
         return values
-
-    @property
-    def _at_rate(self) -> str:
-        return "" if self.sample_rate == SAMPLE_RATE else f" at {self.sample_rate / 1000:g} kHz"
 
     @property
     def _is_whole(self) -> bool:

@@ -65,9 +65,8 @@ OF_SPOOFS = ("attack", "vocoder")
 
 _KNOWN_FILES = (
     "a protocol of ASVspoof 2019, a trial_metadata.txt of ASVspoof 2021, a tsv of ASVspoof 5, a "
-    "meta.csv of In-the-Wild, a csv of SpoofCeleb or AT-ADD or with the columns path,label or "
-    "file_name,label, a table of trials, or lines "
-    "'UTTERANCE KEY' with a key bonafide, spoof, 1 or 0"
+    "csv of In-the-Wild, SpoofCeleb or AT-ADD or with the columns path,label or file_name,label, a "
+    "table of trials, or lines 'UTTERANCE KEY' with a key bonafide, spoof, 1 or 0"
 )
 
 OUR_PATHS = ("path", "file_name")
@@ -98,7 +97,7 @@ def parse_protocol(
         layout: Columns, one of `ASVSPOOF`, if no other file is acceptable.
 
     Raises:
-        AsdfError: as in `asdf.corpora.protocols.read_protocol`.
+        AsdfError: as in `asdf.corpora.label_lists.read_protocol`.
     """
     first, lines = peek(lines)
     if not first:
@@ -147,9 +146,7 @@ def _rows_of_csv(
             f"'attack' (SpoofCeleb), it has {', '.join(header)}."
         )
     if header.count(key) > 1:
-        raise AsdfError(
-            f"{path}, line 1: {header.count(key)} columns are called {key!r}. Keep one."
-        )
+        raise AsdfError(f"{path}, line 1: {header.count(key)} columns are called {key!r}.")
     words = {"file": _WORDS, "name": _WORDS_OF_AT_ADD}.get(utterance, _WORDS_OF_LISTS)
     # `peek` has put the header back in front of the lines.
     next(lines)
@@ -247,12 +244,18 @@ def named_rows(
                     f"{path}, line {number}: it has no column {', '.join(missing)}, but "
                     f"{', '.join(cells)}."
                 )
-        elif len(cells) < len(header):
-            raise AsdfError(
-                f"{path}, line {number}: it has {len(cells)} columns, fewer than the header."
-            )
+        elif len(cells) != len(header):
+            raise AsdfError(other_width(path, number, cells, header))
         else:
             yield number, {name: cells[position].strip() for name, position in positions.items()}
+
+
+def other_width(path: Path, number: int, cells: Sequence[str], first: Sequence[str]) -> str:
+    """Return the message about a row that has not as many cells as the first one."""
+    return (
+        f"{path}, line {number}: it has {len(cells)} cells, but the first line has {len(first)}. A "
+        "cell that holds a delimiter needs double quotes around it."
+    )
 
 
 def _csv_rows(lines: NumberedLines, path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -272,7 +275,7 @@ def _csv_rows(lines: NumberedLines, path: Path) -> Iterator[tuple[int, list[str]
     except csv.Error as error:
         raise AsdfError(
             f"{path}: a quoted value is not closed by line {last} ({error}). Is a quote missing "
-            "above? Copy or unpack the file again."
+            "above?"
         ) from None
 
 
@@ -421,11 +424,7 @@ def _read(lines: NumberedLines, path: Path) -> _Table:
     for number, line in lines:
         cells = _cells(line, delimiter) if delimiter else [line.strip()]
         if rows and len(cells) != len(rows[0]):
-            raise AsdfError(
-                f"{path}, line {number}: it has {len(cells)} cells, but the first line has "
-                f"{len(rows[0])}: {shorten(line.strip(), 120)!r}. A cell that holds {delimiter!r} "
-                "needs double quotes around it."
-            )
+            raise AsdfError(other_width(path, number, cells, rows[0]))
         numbers.append(number)
         rows.append(cells)
     header = rows[0]

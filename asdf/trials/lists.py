@@ -202,9 +202,9 @@ def _parse_lines(lines: NumberedLines, path: Path, unlabelled: bool) -> TrialLis
             continue
         if not has_label:
             raise AsdfError(
-                f"{path}, line {number}: {text[:120]!r} is not 'relative/path.flac 1'. Each line "
-                "is a path, a space, and 1 (bona fide) or 0 (spoof). Recordings without labels are "
-                "a corpus with unlabelled=True, which some training steps take."
+                f"{path}, line {number}: {text[:120]!r} is not 'relative/path.flac 1', a path, a "
+                "space, and 1 (bona fide) or 0 (spoof). Recordings without labels are a corpus "
+                "with unlabelled=True."
             )
         collector.add(number, utterance.strip(), LABELS[label])
     return collector.trials()
@@ -224,11 +224,10 @@ def read_asvspoof2019_protocol(path: Path, folder: Path, audio: str, name: str =
             repeated.
     """
     trials = parse_protocol(_list_lines(path), path, layout=ASVSPOOF[5])
-    columns = {}
-    for column in ("speaker", "attack"):
-        # A protocol without speakers has '-' in the whole column, which is then dropped.
-        if column in trials.columns:
-            columns[column] = trials.columns[column]
+    # A protocol without speakers has '-' in the whole column, which is then dropped.
+    columns = {
+        name: trials.columns[name] for name in ("speaker", "attack") if name in trials.columns
+    }
     ids = [f"{audio}/{utterance}.flac" for utterance in trials.ids]
     return TrialList(ids, trials.labels, columns=columns, name=name, folder=folder)
 

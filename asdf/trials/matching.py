@@ -129,10 +129,22 @@ def match_file(
     """
     indices = _match(file.ids, trials)
     used = np.flatnonzero(indices >= 0)
-    if used.size < len(file.ids) and not ignore_others:
-        _refuse_others(path, file.ids, indices, whole)
+    if not ignore_others:
+        others = values_at(file.ids, np.flatnonzero(indices < 0))
+        if whole is not None:
+            others = [utterance for utterance in others if whole.index_of(utterance) is None]
+        _refuse(
+            f"{path}: {len(others)} of {len(file.ids)} scored trials are not in the protocol",
+            others,
+            "Is it the protocol of this set and subset? --ignore-others leaves them out.",
+        )
     ids = values_at(file.ids, used)
-    _refuse_missing(path, indices[used], trials)
+    missing = _unscored(indices[used], trials)
+    _refuse(
+        f"{path}: {len(missing)} of the {len(trials)} trials of the protocol have no score",
+        missing,
+        "Was the scoring interrupted, or is it the protocol of another set or subset?",
+    )
     _refuse_repeated(str(path), ids, indices[used], trials)
     labels = trials.labels[indices[used]]
     if file.labels is not None:
@@ -153,11 +165,8 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
     """
     indices = _match(scores.ids, trials)
     others = values_at(scores.ids, np.flatnonzero(indices < 0))
-    if others:
-        raise AsdfError(
-            f"{name}: {len(others)} of {len(scores)} scored trials are not in the protocol: "
-            f"{quoted_and_more(others, _SHOWN)}."
-        )
+    problem = f"{name}: {len(others)} of {len(scores)} scored trials are not in the protocol"
+    _refuse(problem, others, "Is it the protocol of this set?")
     _refuse_repeated(name, scores.ids, indices, trials)
     # Columns of trials with other labels would belong to another set.
     _compare_labels(name, scores.ids, scores.labels, trials.labels[indices])
@@ -175,16 +184,14 @@ def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> S
     """
     indices = _match(scores.ids, first)
     others = values_at(scores.ids, np.flatnonzero(indices < 0))
-    scored = np.zeros(len(first), bool)
-    scored[indices[indices >= 0]] = True
-    missing = values_at(first.ids, np.flatnonzero(~scored))
-    for problem, trials in (("not in it", others), ("without a score here", missing)):
-        if trials:
-            raise AsdfError(
-                f"{name} does not have the trials of {first_name}: {len(trials)} are {problem}: "
-                f"{quoted_and_more(trials, _SHOWN)}. Every system needs a score for every trial; "
-                "--protocol with --ignore-others selects those of one set."
-            )
+    missing = _unscored(indices[indices >= 0], first)
+    for problem, names in (("not in it", others), ("without a score here", missing)):
+        _refuse(
+            f"{name} does not have the trials of {first_name}: {len(names)} are {problem}",
+            names,
+            "Every system needs a score for every trial; --protocol with --ignore-others selects "
+            "those of one set.",
+        )
     _refuse_repeated(name, scores.ids, indices, first, first_name)
     _compare_labels(name, scores.ids, scores.labels, first.labels[indices], first_name)
     order = np.empty(len(first), np.intp)
@@ -215,32 +222,16 @@ def _match(ids: Sequence[str], trials: TrialList) -> Indices:
     return np.array([index_of(utterance) for utterance in ids], np.intp)
 
 
-def _refuse_others(
-    path: AnyPath, ids: Sequence[str], indices: Indices, whole: TrialList | None
-) -> None:
-    others = values_at(ids, np.flatnonzero(indices < 0))
-    if whole is not None:
-        others = [utterance for utterance in others if whole.index_of(utterance) is None]
-    if others:
-        raise AsdfError(
-            f"{path}: {len(others)} of {len(ids)} scored trials are not in the protocol: "
-            f"{quoted_and_more(others, _SHOWN)}. Is it the protocol of this set and subset? "
-            "--ignore-others leaves them out."
-        )
-
-
-def _refuse_missing(path: AnyPath, indices: Indices, trials: TrialList) -> None:
+def _unscored(indices: Indices, trials: TrialList) -> list[str]:
+    """Return the trials that are not among those at `indices`."""
     scored = np.zeros(len(trials), bool)
     scored[indices] = True
-    missing = np.flatnonzero(~scored)
-    if missing.size:
-        # Of a million names, only those shown, and one more, which becomes the dots.
-        names = values_at(trials.ids, missing[: _SHOWN + 1])
-        raise AsdfError(
-            f"{path}: {missing.size} of the {len(trials)} trials of the protocol have no score: "
-            f"{quoted_and_more(names, _SHOWN)}. Was the scoring interrupted, or is it the protocol "
-            "of another set or subset?"
-        )
+    return values_at(trials.ids, np.flatnonzero(~scored))
+
+
+def _refuse(problem: str, names: Sequence[str], advice: str) -> None:
+    if names:
+        raise AsdfError(f"{problem}: {quoted_and_more(names, _SHOWN)}. {advice}")
 
 
 def _refuse_repeated(
@@ -248,14 +239,11 @@ def _refuse_repeated(
 ) -> None:
     """Refuse two utterances of one trial, such as `flac/a.flac` and `a`."""
     counts = np.bincount(indices, minlength=len(trials))
-    repeated = np.flatnonzero(counts[indices] > 1)
-    if repeated.size:
-        names = values_at(ids, repeated[: _SHOWN + 1])
-        raise AsdfError(
-            f"{name}: {(counts > 1).sum()} trials of {listed} are scored more than once: "
-            f"{quoted_and_more(names, _SHOWN)}. Repeated trials change the EER; score the set "
-            "again."
-        )
+    _refuse(
+        f"{name}: {(counts > 1).sum()} trials of {listed} are scored more than once",
+        values_at(ids, np.flatnonzero(counts[indices] > 1)),
+        "Repeated trials change the EER; score the set again.",
+    )
 
 
 def _compare_labels(
@@ -265,12 +253,8 @@ def _compare_labels(
     in_protocol: Labels,
     protocol: str = "the protocol",
 ) -> None:
-    different = np.flatnonzero(in_file != in_protocol)
-    if different.size:
-        names = values_at(ids, different[: _SHOWN + 1])
-        is_every = different.size == len(ids)
-        hint = " All of them: does 1 mean spoof in one of the two?" if is_every else ""
-        raise AsdfError(
-            f"{name}: {different.size} of {len(ids)} trials are labelled differently in "
-            f"{protocol}: {quoted_and_more(names, _SHOWN)}.{hint} Do both belong to the same set?"
-        )
+    different = values_at(ids, np.flatnonzero(in_file != in_protocol))
+    is_every = len(different) == len(ids)
+    hint = "All of them: does 1 mean spoof in one of the two? " if is_every else ""
+    problem = f"{len(different)} of {len(ids)} trials are labelled differently in {protocol}"
+    _refuse(f"{name}: {problem}", different, f"{hint}Do both belong to the same set?")

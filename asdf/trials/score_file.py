@@ -3,6 +3,10 @@
 Invariant: files hold complete, valid sets of trials: each utterance once, each score finite.
 Otherwise a metric would look right without being so: a repeated trial changes the EER, and a NaN
 sorts above every score. Identifiers may contain spaces, so lines are split from the right.
+
+Scores of a speaker verification (ASV) system, for tandem metrics, are of target, nontarget and
+spoof trials, according to their file or a file of keys. As in the package of ASVspoof 2021, the two
+files are joined line by line; files with different numbers of lines are refused.
 """
 
 from __future__ import annotations
@@ -130,10 +134,7 @@ def read_labelled(path: AnyPath, lines: LineFormat, *, both_classes: bool) -> Sc
     count = lines.columns
     for number, line in numbered_lines(path):
         cells = line.rsplit(None, count - 1)
-        word = cells[-2] if len(cells) == count else ""
-        label = labels.get(word)
-        if label is None:
-            label = labels.get(word.lower())
+        label = labels.get(cells[-2].lower()) if len(cells) == count else None
         if label is None:
             raise AsdfError(
                 f"{path}, line {number}: expected '{lines.shape}', found '{line}'.{lines.meaning}"
@@ -184,8 +185,7 @@ def refuse_one_class(path: AnyPath, labels: Labels) -> None:
     Raises:
         AsdfError: a class is missing.
     """
-    missing = missing_class(labels)
-    if missing:
+    if missing := missing_class(labels):
         raise AsdfError(
             f"{path}: none of the {labels.size} trials is {missing}. Error rates need both "
             "classes: check the labels of the list that was scored, or the protocol."
@@ -232,8 +232,26 @@ class ScoreCollector:
             )
         check_unchanged(self._path, len(self._ids))
         values = np.array(self._scores)
-        self._refuse_not_finite(values)
-        self._refuse_repeated()
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            first = bad[0]
+            raise AsdfError(
+                f"{self._path}, line {self._lines[first]}: the score of '{self._ids[first]}' is "
+                f"{values[first]} ({bad.size} of {values.size} scores are not finite). Score in "
+                "fp32, with a network that did not diverge."
+            )
+        # Paths that differ only in spelling are the same recording, which would count twice.
+        repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
+        if repeats is not None:
+            index, earlier = repeats.indices[0], repeats.earlier[0]
+            is_same = self._ids[earlier] == self._ids[index]
+            spelling = "" if is_same else f" as '{self._ids[earlier]}'"
+            raise AsdfError(
+                f"{self._path}, line {self._lines[index]}: '{self._ids[index]}' was already scored "
+                f"in line {self._lines[earlier]}{spelling} ({len(repeats.indices)} of "
+                f"{len(self._ids)} lines repeat a trial). Was the file opened for appending? Score "
+                "the set again."
+            )
         labels = np.array(self._labels, np.int8)
         if both_classes:
             refuse_one_class(self._path, labels)
@@ -244,31 +262,6 @@ class ScoreCollector:
         """Return all scores of a file of any format; as `scores`, except for missing classes."""
         scores = self.scores(both_classes=False)
         return ScoreFile(scores.ids, scores.scores, scores.labels if has_labels else None)
-
-    def _refuse_not_finite(self, values: Floats) -> None:
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            first = bad[0]
-            raise AsdfError(
-                f"{self._path}, line {self._lines[first]}: the score of '{self._ids[first]}' is "
-                f"{values[first]} ({bad.size} of {values.size} scores are not finite). Score in "
-                "fp32, with a network that did not diverge."
-            )
-
-    def _refuse_repeated(self) -> None:
-        # Paths that differ only in spelling are the same recording, which would count twice.
-        repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
-        if repeats is not None:
-            index = repeats.indices[0]
-            earlier = repeats.earlier[0]
-            is_same = self._ids[earlier] == self._ids[index]
-            spelling = "" if is_same else f" as '{self._ids[earlier]}'"
-            raise AsdfError(
-                f"{self._path}, line {self._lines[index]}: '{self._ids[index]}' was already scored "
-                f"in line {self._lines[earlier]}{spelling} ({len(repeats.indices)} of "
-                f"{len(self._ids)} lines repeat a trial). Repeated trials change the EER; was the "
-                "file opened for appending? Score the set again."
-            )
 
 
 def parse_score(text: str, path: AnyPath, line: int) -> float:
@@ -342,15 +335,35 @@ def _check_writable(path: AnyPath, ids: Sequence[str], values: Floats) -> None:
         raise AsdfError(
             f"cannot write {Path(path)}: no utterance was scored. Is the list of the set empty?"
         )
-    not_finite = values_at(ids, np.flatnonzero(~np.isfinite(values)))
-    advice = "Score in fp32, with a network that did not diverge"
-    _refuse(path, not_finite, len(ids), "got a score that is NaN or infinite", advice)
-    repeated = [utterance for utterance, count in Counter(ids).items() if count > 1]
-    advice = "Check the list for repeated lines"
-    _refuse(path, repeated, len(ids), "were scored more than once", advice)
-    unwritable = [utterance for utterance in ids if not _fits_line(utterance)]
-    what = "have a name that cannot be written on one line"
-    _refuse(path, unwritable, len(ids), what, "Rename the files")
+    # A name must be unchanged after writing it in a UTF-8 line and reading it back; names of files
+    # may contain bytes that are not UTF-8.
+    unwritable = [
+        name
+        for name in ids
+        if not name
+        or name != name.strip()
+        or name != name.encode(errors="replace").decode()
+        or "\n" in name
+        or "\r" in name
+    ]
+    for names, problem, advice in (
+        (
+            values_at(ids, np.flatnonzero(~np.isfinite(values))),
+            "got a score that is NaN or infinite",
+            "Score in fp32, with a network that did not diverge",
+        ),
+        (
+            [name for name, count in Counter(ids).items() if count > 1],
+            "were scored more than once",
+            "Check the list for repeated lines",
+        ),
+        (unwritable, "have a name that cannot be written on one line", "Rename the files"),
+    ):
+        if names:
+            raise AsdfError(
+                f"cannot write {Path(path)}: {len(names)} of {len(ids)} utterances {problem}: "
+                f"{quoted_and_more(names, _SHOWN)}. {advice}."
+            )
 
 
 def score_texts(scores: Floats) -> Iterator[str]:
@@ -366,18 +379,88 @@ def score_texts(scores: Floats) -> Iterator[str]:
     return map(repr, scores.tolist())
 
 
-def _refuse(path: AnyPath, utterances: list[str], total: int, what: str, advice: str) -> None:
-    if utterances:
+_KEYS = ("target", "nontarget", "spoof")
+
+
+@dataclass(frozen=True, eq=False)
+class AsvScores:
+    """Scores of a speaker verification system: of target, nontarget and spoof trials.
+
+    Examples:
+        >>> import numpy as np
+        >>> from asdf.evaluation import AsvScores, asv_rates
+        >>> asv = AsvScores(np.array([3.0, 2.0]), np.array([-1.0, 0.0]), np.array([2.5, 0.5]))
+        >>> asv_rates(asv).spoof_false_alarm
+        1.0
+    """
+
+    target: Floats
+    nontarget: Floats
+    spoof: Floats
+
+
+def read_asv_scores(
+    path: AnyPath, keys: AnyPath | None = None, subset: str | None = None
+) -> AsvScores:
+    """Read the organisers' ASV scores, `SOURCE KEY SCORE`, KEY target, nontarget or spoof.
+
+    Args:
+        keys: File of keys for scores without keys, as in ASVspoof 2021. The key of a score is in
+            the same line of this file: the sixth of eight columns, the last of which is the subset.
+        subset: Subset in `keys` to read; None for all.
+
+    Raises:
+        AsdfError: a line is malformed or a score is not finite, with file and line; the two files
+            have different numbers of lines; or a key never occurs.
+
+    Examples:
+        >>> from asdf.evaluation import read_asv_scores
+        >>> read_asv_scores("asv.txt").target
+        array([2.5, 3. ])
+    """
+    # Read everything before joining keys, since a missing or extra line would shift all keys.
+    lines = list(numbered_lines(path))
+    stated = None if keys is None else _read_keys(keys, path, len(lines))
+    scores: dict[str, list[float]] = {key: [] for key in _KEYS}
+    for index, (number, line) in enumerate(lines):
+        cells = line.rsplit(None, 2)
+        # Without a file of keys the subset of a trial is unknown, so all trials are taken.
+        key, part = cells[1] if len(cells) == 3 else "", subset
+        if stated is not None:
+            key, part = stated[index]
+        if len(cells) != 3 or key not in scores:
+            hint = " Scores without keys need --asv-keys." if stated is None else ""
+            raise AsdfError(
+                f"{path}, line {number}: expected 'SOURCE target|nontarget|spoof SCORE', found "
+                f"'{line}'.{hint}"
+            )
+        score = parse_score(cells[2], path, number)
+        # The metrics would refuse it too, but only this reader knows its line.
+        if not np.isfinite(score):
+            raise AsdfError(f"{path}, line {number}: the score '{cells[2]}' is not finite.")
+        if subset in (None, part):
+            scores[key].append(score)
+    chosen = f" of subset {subset}" if subset and stated is not None else ""
+    for name, values in scores.items():
+        if not values:
+            raise AsdfError(f"{path}: no {name} trials{chosen} found, which tandem metrics need.")
+    return AsvScores(*(np.array(scores[key]) for key in _KEYS))
+
+
+def _read_keys(path: AnyPath, scores: AnyPath, count: int) -> list[tuple[str, str]]:
+    """Read the ASV protocol of ASVspoof 2021, key and subset for each of the `count` scores."""
+    keys = []
+    for number, line in numbered_lines(path):
+        cells = line.split()
+        if len(cells) != 8 or cells[5] not in _KEYS:
+            raise AsdfError(
+                f"{path}, line {number}: expected eight columns, the sixth of them target, "
+                f"nontarget or spoof, found '{line[:120]}'."
+            )
+        keys.append((cells[5], cells[7]))
+    if len(keys) != count:
         raise AsdfError(
-            f"cannot write {Path(path)}: {len(utterances)} of {total} utterances {what}: "
-            f"{quoted_and_more(utterances, _SHOWN)}. {advice}."
+            f"{scores} has {count} scores, but {path} has {len(keys)} keys: both must list the "
+            "same trials, line by line."
         )
-
-
-def _fits_line(utterance: str) -> bool:
-    """Whether a name is unchanged after writing it in a UTF-8 line and reading it back."""
-    is_stripped = utterance == utterance.strip()
-    if not utterance or not is_stripped or "\n" in utterance or "\r" in utterance:
-        return False
-    # File names may contain bytes that are not UTF-8.
-    return utterance == utterance.encode(errors="replace").decode()
+    return keys

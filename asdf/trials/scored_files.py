@@ -128,27 +128,21 @@ def how_scored(score_file: Path, picked_best: bool = False) -> HowScored:
     Args:
         picked_best: Whether the network was chosen by validation, as in `role_of`.
     """
-    return replace(_computed(score_file), role=role_of(score_file, picked_best))
-
-
-def _computed(score_file: Path) -> HowScored:
     written = read_how_scored(score_file)
-    if written is not None:
-        return written
-    # The first version wrote nothing next to score files, but they lie in a run with settings.
-    layout = layout_of_score_file(score_file.absolute())
-    if layout is None:
-        return NOT_KNOWN
-    try:
-        settings = RunFolder(layout.system).settings()
-        texts = {name: setting.text for name, setting in settings.items()}
-        # Its linear layer fits one number of frames, so it scores that length whatever is set.
-        if texts.get("network.network_class", "").strip("'\"").endswith("SSL_SLS"):
-            samples = int(texts["back_end.sls_samples"])
-            return HowScored(ScoredLength(samples, samples))
-        return HowScored(ScoredLength(int(texts[_MIN]), int(texts[_MAX])))
-    except (AsdfError, KeyError, ValueError):
-        return NOT_KNOWN
+    if written is None:
+        written = NOT_KNOWN
+        # The first version wrote nothing next to score files, but they lie in a run with settings.
+        layout = layout_of_score_file(score_file.absolute())
+        with suppress(AsdfError, KeyError, ValueError):
+            settings = {} if layout is None else RunFolder(layout.system).settings()
+            texts = {name: setting.text for name, setting in settings.items()}
+            names = (_MIN, _MAX)
+            # Its linear layer fits one number of frames, so it scores that length whatever is set.
+            if texts.get("network.network_class", "").strip("'\"").endswith("SSL_SLS"):
+                names = ("back_end.sls_samples", "back_end.sls_samples")
+            shortest, longest = (int(texts[name]) for name in names)
+            written = HowScored(ScoredLength(shortest, longest))
+    return replace(written, role=role_of(score_file, picked_best))
 
 
 def write_shared(layout: Layout, shared: Mapping[str, Mapping[str, Any]], afresh: bool) -> None:
@@ -175,14 +169,13 @@ def read_shared(layout: Layout) -> SharedSets:
         return {}
     if not isinstance(known, dict):
         return {}
-    return {name: record for name, record in known.items() if _is_record(record)}
-
-
-def _is_record(record: Any) -> bool:
     kinds = {"trials": int, "trained_on": dict, "validated_on": dict}
-    return isinstance(record, dict) and all(
-        isinstance(record.get(key), kind) for key, kind in kinds.items()
-    )
+    records = {}
+    for name, record in known.items():
+        values = record if isinstance(record, dict) else {}
+        if all(isinstance(values.get(key), kind) for key, kind in kinds.items()):
+            records[name] = record
+    return records
 
 
 def role_of(score_file: Path, picked_best: bool = False) -> SetRole | None:

@@ -156,7 +156,26 @@ def write_submission(
     torn_by = re.compile(r"\s" if layout.separator == " " else f'[{layout.separator}\n\r"]')
     torn = [name for name in names if not name or torn_by.search(name)]
     _refuse(path, torn, f"names cannot be written to a file of {kind}")
-    lines = _format_lines(kind, layout, names, scores, threshold)
+    values = list(score_texts(scores.scores))
+    if layout.decides:
+        if threshold is None:
+            raise AsdfError(
+                f"the format {kind} needs decisions: name the threshold at and above which a trial "
+                "is real."
+            )
+        values = ["real" if score >= threshold else "fake" for score in scores.scores.tolist()]
+    cells = [names, values]
+    if kind == "asvspoof2019":
+        of_scores = scores.attacks or [""] * len(scores)
+        labels = scores.labels.tolist()
+        attacks = ["-" if label else word for label, word in zip(labels, of_scores, strict=True)]
+        if any(len(attack.split()) != 1 for attack in attacks):
+            raise AsdfError(
+                "the format of ASVspoof 2019 names the attack of every spoof in one word. Give the "
+                "protocol of the set, which has them."
+            )
+        cells[1:1] = [attacks, ["bonafide" if label else "spoof" for label in labels]]
+    lines = [layout.separator.join(row) + "\n" for row in zip(*cells, strict=True)]
     if layout.header:
         lines.insert(0, f"{layout.header}\n")
     write_text_or_zip(path, lines, layout.member, kind)
@@ -216,9 +235,7 @@ def check_submission(path: AnyPath, kind: str, trials: Sequence[str]) -> int:
     if layout.header:
         _, first = next(lines, (1, ""))
         if first != layout.header:
-            raise AsdfError(
-                f"{path}, line 1: expected the header {layout.header!r}, found {first[:80]!r}."
-            )
+            raise AsdfError(f"{path}, line 1: expected {layout.header!r}, found {first[:80]!r}.")
     seen: set[str] = set()
     for number, line in lines:
         name, _, value = line.rpartition(layout.separator)
@@ -244,45 +261,6 @@ def check_submission(path: AnyPath, kind: str, trials: Sequence[str]) -> int:
             f"({quoted_and_more(others, _SHOWN)}). Score the challenge's list, all of it."
         )
     return len(seen)
-
-
-def _format_lines(
-    kind: str,
-    layout: SubmissionFormat,
-    names: Sequence[str],
-    scores: Scores,
-    threshold: float | None,
-) -> list[str]:
-    """Return the line of each trial, in the order of the scores."""
-    if layout.decides:
-        if threshold is None:
-            raise AsdfError(
-                f"the format {kind} needs decisions: name the threshold at and above which a trial "
-                "is real."
-            )
-        values = ["real" if score >= threshold else "fake" for score in scores.scores.tolist()]
-    else:
-        values = list(score_texts(scores.scores))
-    cells = [names, values]
-    if kind == "asvspoof2019":
-        keys = ["bonafide" if label else "spoof" for label in scores.labels.tolist()]
-        cells[1:1] = [_attacks(scores), keys]
-    return [layout.separator.join(row) + "\n" for row in zip(*cells, strict=True)]
-
-
-def _attacks(scores: Scores) -> list[str]:
-    """Return the attack of each trial, `-` for bona fide."""
-    of_scores = scores.attacks or [""] * len(scores)
-    attacks = []
-    for label, attack in zip(scores.labels.tolist(), of_scores, strict=True):
-        word = "-" if label else attack
-        if len(word.split()) != 1:
-            raise AsdfError(
-                "the format of ASVspoof 2019 names the attack of every spoof in one word, and "
-                "neither the score file nor the protocol has them. Give the protocol of the set."
-            )
-        attacks.append(word)
-    return attacks
 
 
 def _is_finite(value: str) -> bool:

@@ -25,7 +25,7 @@ from asdf.runs.files import atomic_write
 from asdf.text import AnyPath
 from asdf.trials.label_words import check_label
 from asdf.trials.text_lines import NumberedLines, numbered_lines
-from asdf.trials.trial_list import Repeats, TrialList, find_repeats, same_recording
+from asdf.trials.trial_list import TrialList, find_repeats, same_recording
 
 _STARTS = ("start", "begin", "onset", "offset")
 _LENGTHS = ("duration", "dur")
@@ -87,7 +87,18 @@ class TrialCollector:
         # Paths that differ only in spelling are the same recording, which would count twice.
         repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
         if repeats is not None:
-            raise AsdfError(self._describe(repeats))
+            index, earlier = repeats.indices[0], repeats.earlier[0]
+            is_same = self._ids[earlier] == self._ids[index]
+            spelling = "" if is_same else f" as {self._ids[earlier]!r}"
+            lines = len(repeats.indices)
+            pairs = zip(repeats.indices, repeats.earlier, strict=True)
+            differ = any(self._labels[index] != self._labels[earlier] for index, earlier in pairs)
+            raise AsdfError(
+                f"{self._path}, line {self._lines[index]}: {self._ids[index]!r} is already in line "
+                f"{self._lines[earlier]}{spelling} ({lines} line{'s' * (lines > 1)} "
+                f"repeat{'s' * (lines == 1)} an utterance). Every trial counts once: remove the "
+                f"repeated lines.{' Some of them have both labels.' * differ}"
+            )
         labels = np.array(self._labels, np.int8)
         return TrialList(self._ids, labels, columns=self._columns)
 
@@ -117,23 +128,6 @@ class TrialCollector:
             self._ids[index] = part_path(path, part)
         for name in columns.values():
             del self._columns[name]
-
-    def _describe(self, repeats: Repeats) -> str:
-        index = repeats.indices[0]
-        earlier = repeats.earlier[0]
-        is_same = self._ids[earlier] == self._ids[index]
-        spelling = "" if is_same else f" as {self._ids[earlier]!r}"
-        lines = len(repeats.indices)
-        count = "1 line repeats" if lines == 1 else f"{lines} lines repeat"
-        contradiction = ""
-        pairs = zip(repeats.indices, repeats.earlier, strict=True)
-        if any(self._labels[index] != self._labels[earlier] for index, earlier in pairs):
-            contradiction = " Some of them have both labels, one of which is wrong."
-        return (
-            f"{self._path}, line {self._lines[index]}: {self._ids[index]!r} is already in line "
-            f"{self._lines[earlier]}{spelling} ({count} an utterance). Every trial counts once: "
-            f"remove the repeated lines.{contradiction}"
-        )
 
 
 def _columns_of_parts(columns: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -215,8 +209,8 @@ def parse_table(lines: NumberedLines, path: Path, listed: bool = False) -> Trial
     names = header.split("\t")
     if not is_trials_file(header) or len(set(names)) < len(names):
         raise AsdfError(
-            f"{path}, line {number}: a table of trials begins with the names of its columns, "
-            f"separated by TABs: utterance, label, and others, each once; found '{header[:120]}'."
+            f"{path}, line {number}: a table of trials begins with names of columns separated by "
+            f"TABs: utterance, label, and others, each once; found '{header[:120]}'."
         )
     collector = TrialCollector(path, names[2:], listed)
     for number, line in lines:

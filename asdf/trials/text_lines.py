@@ -57,7 +57,12 @@ def numbered_lines(
     """
     name = stream_name(STDIN) if str(path) == STREAM else path
     try:
-        with _open_binary(Path(path)) as file:
+        is_stream = str(path) == STREAM
+        if is_stream or Path(path).is_fifo():
+            content = io.BytesIO(_read_stream(STDIN if is_stream else Path(path)))
+            yield from lines_of(content, name, strip, errors)
+            return
+        with Path(path).open("rb") as file:
             yield from lines_of(file, name, strip, errors)
     except OSError as error:
         raise AsdfError(_unreadable(name, error)) from error
@@ -159,34 +164,20 @@ def _bounded_lines(
     while line := text.readline(longest + 1):
         number += 1
         characters += len(line)
+        problem = ""
         if len(line) > longest:
-            raise AsdfError(
-                f"{path}, line {number}: the line has more than {longest:,} characters, too many "
-                "for a list, protocol or score file. Is it the right file?"
-            )
-        if "\0" in line:
-            raise AsdfError(
-                f"{path}, line {number}: it contains a NUL character. The file was likely damaged "
-                "by a copy: copy or write it again."
-            )
-        if characters > most:
-            raise AsdfError(
-                f"{path}, line {number}: it has more than {most:,} characters up to here, too many "
-                "for a list, protocol or score file. Is it the right file?"
-            )
+            problem = f"the line has more than {longest:,} characters, too many for a list"
+        elif characters > most:
+            problem = f"it has more than {most:,} characters up to here, too many for a list"
+        elif "\0" in line:
+            problem = "it contains a NUL character, likely from a damaged copy"
+        if problem:
+            raise AsdfError(f"{path}, line {number}: {problem}. Is it the right file?")
         yield number, line
 
 
 def _unreadable(path: AnyPath, error: OSError) -> str:
     return f"cannot read {path}: {error.strerror or error}. Check the path."
-
-
-def _open_binary(path: Path) -> BinaryIO:
-    if str(path) == STREAM:
-        return io.BytesIO(_read_stream(STDIN))
-    if path.is_fifo():
-        return io.BytesIO(_read_stream(path))
-    return path.open("rb")
 
 
 @lru_cache(maxsize=16)
@@ -198,8 +189,5 @@ def _read_stream(source: Path | int) -> bytes:
             content += part
             if len(content) > MOST_CHARACTERS:
                 name = stream_name(source) if isinstance(source, int) else source
-                raise AsdfError(
-                    f"{name}: more than {MOST_CHARACTERS:,} bytes were received, too many for a "
-                    "list, protocol or score file."
-                )
+                raise AsdfError(f"{name}: more than {MOST_CHARACTERS:,} bytes are too many.")
     return bytes(content)

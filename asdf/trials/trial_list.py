@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from asdf.arrays import AnyIntegers, Labels
 from asdf.facts import AUDIO_SUFFIXES
-from asdf.trials.packed_names import Names
+from asdf.trials.packed_names import CodedColumn, Names
 
 REFERENCE = "reference"
 """Column with the path of each trial's reference, relative to the list's folder; '' for none."""
@@ -223,9 +223,14 @@ def values_at(values: Sequence[str], indices: AnyIntegers) -> list[str]:
 
 def join(lists: Sequence[TrialList]) -> TrialList:
     """Join lists of several corpora into one; an id becomes `corpus:id`."""
+    # Trials of lists without a column have '' there.
+    names = dict.fromkeys(name for part in lists for name in part.columns)
+    columns: dict[str, list[str]] = {name: [] for name in names}
     origins: list[Origin] = []
     origin = []
     for part in lists:
+        for name, values in columns.items():
+            values += part.columns.get(name, [""] * len(part))
         prefix = len(part.name) + 1
         if part.origin is None:
             origin.append(np.full(len(part), len(origins), np.int16))
@@ -241,21 +246,11 @@ def join(lists: Sequence[TrialList]) -> TrialList:
         # list.
         Names(f"{part.name}:{utterance}" for part in lists for utterance in part.ids),
         np.concatenate([part.labels for part in lists]),
-        columns=_join_columns(lists),
+        columns=columns,
         name="+".join(part.name for part in lists),
         origins=tuple(origins),
         origin=np.concatenate(origin),
     )
-
-
-def _join_columns(lists: Sequence[TrialList]) -> dict[str, list[str]]:
-    """Return the columns of all lists, with '' for trials of lists without them."""
-    names = dict.fromkeys(name for part in lists for name in part.columns)
-    columns: dict[str, list[str]] = {name: [] for name in names}
-    for name, values in columns.items():
-        for part in lists:
-            values += part.columns.get(name, [""] * len(part))
-    return columns
 
 
 def bare_name(utterance: str) -> str:
@@ -303,3 +298,72 @@ def find_repeats(names: Sequence[str]) -> Repeats | None:
             indices.append(index)
             earlier.append(first_index)
     return Repeats(indices, earlier)
+
+
+Arrays = dict[str, np.ndarray]
+
+# A column whose distinct values exceed a quarter of its trials is stored as names.
+_REPEATED = 4
+
+
+@dataclass(frozen=True)
+class ListRest:
+    """The content of a packed list besides its arrays.
+
+    Attributes:
+        frame: List without trials that holds its name, folder and origins.
+        values: Distinct values of each column; None for a column of names.
+    """
+
+    frame: TrialList
+    values: Mapping[str, Sequence[str] | None]
+
+
+def pack_list(trials: TrialList, **further: np.ndarray) -> tuple[Arrays, ListRest]:
+    """Return a list as arrays, including `further` ones, and its remaining small content."""
+    arrays: Arrays = {**further, "labels": trials.labels}
+    _add_names(arrays, "ids", trials.ids)
+    values: dict[str, Sequence[str] | None] = {}
+    for number, (name, column) in enumerate(trials.columns.items()):
+        numbers = {value: code for code, value in enumerate(dict.fromkeys(column))}
+        if len(numbers) * _REPEATED > len(trials):
+            values[name] = None
+            _add_names(arrays, f"column {number}", column)
+            continue
+        values[name] = list(numbers)
+        codes = map(numbers.__getitem__, column)
+        # A byte per trial for most columns, which have few distinct values.
+        smallest = np.min_scalar_type(len(numbers))
+        arrays[f"column {number}"] = np.fromiter(codes, smallest, len(trials))
+    if trials.origin is not None:
+        arrays["origin"] = trials.origin
+    none = trials.select(np.empty(0, np.int64))
+    frame = replace(none, columns={}, origin=None)
+    return arrays, ListRest(frame, values)
+
+
+def unpack_list(arrays: Mapping[str, np.ndarray], rest: ListRest) -> TrialList:
+    """Return the list that `pack_list` packed."""
+    columns: dict[str, Sequence[str]] = {}
+    for number, (name, values) in enumerate(rest.values.items()):
+        if values is None:
+            columns[name] = _names_of(arrays, f"column {number}")
+        else:
+            columns[name] = CodedColumn(values, arrays[f"column {number}"])
+    return replace(
+        rest.frame,
+        ids=_names_of(arrays, "ids"),
+        labels=arrays["labels"],
+        columns=columns,
+        origin=arrays.get("origin"),
+    )
+
+
+def _add_names(arrays: Arrays, name: str, names: Sequence[str]) -> None:
+    packed = names if isinstance(names, Names) else Names(names)
+    arrays[name] = packed.block
+    arrays[f"{name}.ends"] = packed.ends
+
+
+def _names_of(arrays: Mapping[str, np.ndarray], name: str) -> Names:
+    return Names.of_arrays(arrays[name], arrays[f"{name}.ends"])

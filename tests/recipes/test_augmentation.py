@@ -34,7 +34,7 @@ def call(recipe, capsys):
 def test_what_is_missing_is_reported_before_any_work(
     recipe, call, corpus, monkeypatch, words, message, dry
 ):
-    monkeypatch.setattr("asdf.audio.silero._PACKAGE", "silero-vad-of-nobody")
+    monkeypatch.setattr("asdf.audio.speech_check._PACKAGE", "silero-vad-of-nobody")
     message = message.replace("silero-vad", "silero-vad-of-nobody").format(corpus=corpus)
     outcome = call(*words, *dry)
     assert message in outcome.output and "Traceback" not in outcome.output, outcome.output

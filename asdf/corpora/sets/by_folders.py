@@ -13,23 +13,39 @@ Corpora described by folders and file names: a common reader that follows a patt
 
 Invariant: a recording is a trial if and only if its path matches the corpus's pattern; other
 recordings are counted in a note, and their classes are never guessed.
+
+Fake-or-Real (Reimao and Tzerpos, SpeD 2019) has four variants; folders are the labels.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 
-from asdf.corpora.known_corpus import ANTI_DEEPFAKE, VCTK, KnownCorpus, Origin, Reading, recordings
+import numpy as np
+
+from asdf.corpora.known_corpus import (
+    ANTI_DEEPFAKE,
+    VCTK,
+    KnownCorpus,
+    Origin,
+    Reading,
+    first_there,
+    join_name,
+    recordings,
+)
 from asdf.errors import AsdfError
 from asdf.facts import Published
+from asdf.trials.label_files import OF_SPOOFS
 from asdf.trials.lists import Tree
 from asdf.trials.table import TrialCollector
+from asdf.trials.trial_list import TrialList
 
 # Group of a pattern that determines the class and is not a column.
 _KIND = "kind"
-_OF_SPOOFS = ("attack", "vocoder")
 _VIDEOS = (".mp4", ".avi", ".mkv", ".mov")
 
 Groups = Mapping[str, str]
@@ -61,52 +77,55 @@ class Layout:
     renamed: Mapping[str, str] = field(default_factory=dict)
     derived: Callable[[Groups], Mapping[str, str]] | None = None
 
-    def names(self) -> list[str]:
-        """Return the names of the columns."""
-        groups = [name for name in re.compile(self.pattern).groupindex if name != _KIND]
-        return list(dict.fromkeys([*groups, *self.renamed.values(), *self.columns]))
-
-    def values(self, groups: Groups, label: int) -> dict[str, str]:
-        """Return the columns of a recording."""
-        values = {**self.columns, **groups}
-        if self.derived is not None:
-            values.update(self.derived(groups))
-        if label == 1:
-            for group, name in self.renamed.items():
-                values[name] = groups[group]
-            values.update(dict.fromkeys(_OF_SPOOFS, "-"))
-        return values
-
     def read(self, tree: Tree, subset: str) -> Reading:
         """Read a corpus by its paths.
 
         Raises:
             AsdfError: no recording matches the layout, or none is in this subset.
         """
-        collector = TrialCollector(tree.root, self.names())
+        pattern = re.compile(self.pattern)
+        recorded = recordings(tree, "")
+        is_video = {name: name.lower().endswith(_VIDEOS) for name in recorded}
+        sounds = {name[: name.rfind(".")] for name in recorded if not is_video[name]}
+        # A video with a separate sound file next to it is skipped.
+        names = [
+            name for name in recorded if not is_video[name] or name[: name.rfind(".")] not in sounds
+        ]
+        for start in (*(f"{home}/" for home in self.homes), ""):
+            inside = [name for name in names if name.startswith(start)]
+            if any(pattern.fullmatch(name, len(start)) for name in inside):
+                break
+        groups = [name for name in pattern.groupindex if name != _KIND]
+        columns = dict.fromkeys([*groups, *self.renamed.values(), *self.columns])
+        collector = TrialCollector(tree.root, list(columns))
         others = []
         unmatched = []
         trials = 0
-        for name, groups in _match_all(self, tree):
-            if groups is None:
+        for name in inside:
+            match = pattern.fullmatch(name, len(start))
+            if match is None:
                 unmatched.append(name)
-            elif subset and self.subset_of is not None and self.subset_of(groups) != subset:
+                continue
+            # Optional groups without a match are None.
+            of_path = {key: value or "" for key, value in match.groupdict().items()}
+            if subset and self.subset_of is not None and self.subset_of(of_path) != subset:
                 others.append(name)
-            else:
-                trials += 1
-                kind = groups.get(_KIND, groups.get("attack", ""))
-                label = int(kind in self.bona_fide)
-                values = self.values(groups, label)
-                cells = [values.get(column, "") for column in collector.names]
-                collector.add(trials, name, label, cells)
+                continue
+            trials += 1
+            label = int(of_path.get(_KIND, of_path.get("attack", "")) in self.bona_fide)
+            values = {**self.columns, **of_path}
+            values.update({} if self.derived is None else self.derived(of_path))
+            if label == 1:
+                values.update({ours: of_path[group] for group, ours in self.renamed.items()})
+                values.update(dict.fromkeys(OF_SPOOFS, "-"))
+            collector.add(trials, name, label, [values.get(column, "") for column in columns])
         if not trials:
             elsewhere = [*unmatched, *others]
             what = f"of subset {subset!r} " if subset else ""
             example = f", such as {elsewhere[0]}" if elsewhere else ""
             raise AsdfError(
                 f"{tree.root}: no recordings {what}found in the corpus's layout; recordings "
-                f"elsewhere: {len(elsewhere)}{example}. Was it unpacked completely, without moving "
-                "its folders?"
+                f"elsewhere: {len(elsewhere)}{example}. Was it unpacked without moving its folders?"
             )
         notes = []
         if unmatched:
@@ -117,28 +136,6 @@ class Layout:
         # They have their note, and the check of the disk does not report them again.
         others += unmatched
         return Reading(collector.trials(), audio=("",), others=frozenset(others), notes=notes)
-
-
-def _match_all(layout: Layout, tree: Tree) -> Iterator[tuple[str, dict[str, str] | None]]:
-    """Yield the recordings with the groups of their paths; None for paths that do not match."""
-    pattern = re.compile(layout.pattern)
-    recorded = recordings(tree, "")
-    sounds = {name[: name.rfind(".")] for name in recorded if not name.lower().endswith(_VIDEOS)}
-    # A video with a separate sound file next to it is skipped.
-    names = [
-        name
-        for name in recorded
-        if not name.lower().endswith(_VIDEOS) or name[: name.rfind(".")] not in sounds
-    ]
-    for start in (*(f"{home}/" for home in layout.homes), ""):
-        inside = [name for name in names if name.startswith(start)]
-        if any(pattern.fullmatch(name, len(start)) for name in inside):
-            break
-    for name in inside:
-        match = pattern.fullmatch(name, len(start))
-        # Optional groups without a match are None.
-        groups = match and {key: value or "" for key, value in match.groupdict().items()}
-        yield name, groups
 
 
 _CFAD_VERSIONS = ("clean", "noisy", "codec")
@@ -418,3 +415,78 @@ LJSPEECH = KnownCorpus(
     source="its page",
     origin=Origin(("LJSpeech",), "its page"),
 )
+
+
+_FOR_SUBSETS = ("training", "validation", "testing")
+# Names of a variant's folders in its archives.
+_FOR_FOLDERS = {
+    "norm": ("for-norm",),
+    "2sec": ("for-2sec", "for-2seconds"),
+    "rerec": ("for-rerec", "for-rerecorded"),
+    "original": ("for-original",),
+}
+
+
+def _for_homes(variant: str) -> list[str]:
+    """Return the possible locations of the subsets' folders.
+
+    Archives unpack into one folder, or into two nested ones.
+    """
+    names = _FOR_FOLDERS[variant]
+    return [*names, *(f"{outer}/{inner}" for outer, inner in product(names, names))]
+
+
+def read_fake_or_real(variant: str, tree: Tree, subset: str) -> Reading:
+    """Read a subset of a variant of Fake-or-Real.
+
+    Raises:
+        AsdfError: its folder does not exist.
+    """
+    homes = [*reversed(_for_homes(variant)), ""]
+    folder = first_there(tree, (join_name(home, subset) for home in homes))
+    if folder is None:
+        raise AsdfError(
+            f"{tree.root}: there is no folder {_FOR_FOLDERS[variant][0]}/{subset}. It should hold "
+            f"{subset}/real and {subset}/fake as for-{variant} is distributed."
+        )
+    bona_fide = recordings(tree, f"{folder}/real")
+    spoof = recordings(tree, f"{folder}/fake")
+    names = bona_fide + spoof
+    labels = np.repeat(np.array([1, 0], np.int8), [len(bona_fide), len(spoof)])
+    columns = {"subset": [subset] * len(names), "variant": [f"for-{variant}"] * len(names)}
+    trials = TrialList(names, labels, columns=columns)
+    return Reading(trials, audio=(f"{folder}/real", f"{folder}/fake"))
+
+
+def _fake_or_real(
+    name: str, variant: str, published: dict[str, Published] | None = None, source: str = ""
+) -> KnownCorpus:
+    return KnownCorpus(
+        name=name,
+        title=f"Fake-or-Real, for-{variant}",
+        homepage="https://bil.eecs.yorku.ca/datasets",
+        needs=f"{_FOR_FOLDERS[variant][-1]}/{{training,validation,testing}}/{{real,fake}}",
+        folders=("FoR", "for", "FakeOrReal", "fake-or-real", "the-fake-or-real-dataset", ""),
+        marks=tuple(f"{home}/{subset}" for home in _for_homes(variant) for subset in _FOR_SUBSETS),
+        read=partial(read_fake_or_real, variant),
+        subsets=_FOR_SUBSETS,
+        usual="testing",
+        published=published or {},
+        source=source,
+        origin=Origin(("LJSpeech",), "the corpus's paper"),
+    )
+
+
+FOR_NORM = _fake_or_real(
+    "for",
+    "norm",
+    {
+        "training": Published(53_868, 26_941),
+        "validation": Published(10_798, 5_400),
+        "testing": Published(4_634, 2_264),
+    },
+    "counts of the folders in public code bases",
+)
+FOR_2SEC = _fake_or_real("for-2sec", "2sec")
+FOR_REREC = _fake_or_real("for-rerec", "rerec")
+FOR_ORIGINAL = _fake_or_real("for-original", "original")

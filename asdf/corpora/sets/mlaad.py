@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
+from itertools import chain
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from asdf.corpora.known_corpus import (
     recordings,
 )
 from asdf.errors import AsdfError
-from asdf.trials.label_files import named_rows
+from asdf.trials.label_files import named_rows, other_width
 from asdf.trials.lists import Tree
 from asdf.trials.table import TrialCollector
 from asdf.trials.trial_list import TrialList
@@ -51,7 +52,12 @@ _META = {
 _DEPTH = 3
 
 
-def _read_mlaad(tree: Tree, subset: str) -> Reading:
+def read_mlaad(tree: Tree, subset: str) -> Reading:
+    """Read MLAAD, or the folder of one of its languages.
+
+    Raises:
+        AsdfError: there are no recordings, or a row of a table is longer than its header.
+    """
     audio = join_name("fake", subset)
     systems: dict[str, list[str]] = defaultdict(list)
     for name in recordings(tree, audio):
@@ -59,15 +65,13 @@ def _read_mlaad(tree: Tree, subset: str) -> Reading:
         if len(parts) > _DEPTH:
             systems["/".join(parts[:_DEPTH])].append(name)
     if not systems:
-        what = "fake/<language>/<system>/*.wav"
-        if subset:
-            what = f"of a language {subset!r}, fake/{subset}/<system>/*.wav"
+        what = f"of a language {subset!r}, " if subset else ""
         raise AsdfError(
-            f"{tree.root}: no recordings {what}. Is it MLAAD's folder, unpacked completely?"
+            f"{tree.root}: no recordings {what}fake/{subset or '<language>'}/<system>/*.wav. Is it "
+            "MLAAD's folder, unpacked completely?"
         )
     notes: list[str] = []
-    names_of_columns = ("attack", "language", *_META.values())
-    columns: dict[str, list[str]] = {name: [] for name in names_of_columns}
+    columns: dict[str, list[str]] = {name: [] for name in ("attack", "language", *_META.values())}
     ids: list[str] = []
     for folder, names in systems.items():
         rows = _read_meta(tree, folder, {_file_name(name) for name in names}, notes)
@@ -107,7 +111,10 @@ def _read_meta(
     rows = {}
     incomplete = []
     for number, line in lines:
-        row = dict(zip(names, line.split("|"), strict=False))
+        cells = line.split("|")
+        if len(cells) > len(names):
+            raise AsdfError(other_width(tree.path(path), number, cells, names))
+        row = dict(zip(names, cells, strict=False))
         if "path" in row:
             rows[_file_name(row["path"].strip().replace("\\", "/"))] = row
         else:
@@ -147,7 +154,7 @@ MLAAD = KnownCorpus(
     # If several versions exist, the newest one is used.
     folders=("MLAAD", "mlaad", *(f"MLAAD_v{version}" for version in range(12, 0, -1))),
     marks=("fake",),
-    read=_read_mlaad,
+    read=read_mlaad,
     subset_of="language",
     origin=Origin(("M-AILABS",), ANTI_DEEPFAKE),
 )
@@ -161,7 +168,12 @@ _OTHER_LANGUAGE = {"zh": "zh-cn", "zh-cn": "zh"}
 _PARTS = 4
 
 
-def _read_tracing(tree: Tree, subset: str) -> Reading:
+def read_tracing(tree: Tree, subset: str) -> Reading:
+    """Read a protocol for source tracing on MLAAD.
+
+    Raises:
+        AsdfError: it does not exist, or a line is malformed.
+    """
     names = [join_name(folder, f"{subset}.csv") for folder in _PROTOCOLS]
     protocol = find_labels(tree, names, "Unpack the protocols for source tracing there.")
     root = first_there(tree, [join_name(folder, "fake") for folder in _AUDIO]) or "fake"
@@ -176,8 +188,8 @@ def _read_tracing(tree: Tree, subset: str) -> Reading:
         model = row["model"]
         if len(parts) != _PARTS or parts[0] != "fake" or not model:
             raise AsdfError(
-                f"{path}, line {number}: expected a path "
-                f"fake/<language>/<system>/<recording> and a model_name, found {row['path']!r}."
+                f"{path}, line {number}: expected a path fake/<language>/<system>/<recording> and "
+                f"a model_name, found {row['path']!r}."
             )
         _, language, system, recording = parts
         folder = f"{root}/{language}/{system}"
@@ -194,9 +206,7 @@ def _read_tracing(tree: Tree, subset: str) -> Reading:
             continue
         seen.add(name)
         collector.add(number, name, 0, (system, model, language))  # all of MLAAD is spoof
-    notes = []
-    if repeated:
-        notes.append(f"{protocol} repeats {repeated} lines, which count once")
+    notes = [f"{protocol} repeats {repeated} lines, which count once"] if repeated else []
     return Reading(collector.trials(), audio=(root,), notes=notes)
 
 
@@ -209,7 +219,7 @@ MLAAD_SOURCE_TRACING = KnownCorpus(
     "dev.csv, eval.csv",
     folders=("MLAADv5", "MLAAD_v5", "mlaad_v5", "MLAAD", "mlaad", ""),
     marks=tuple(f"{folder}/{subset}.csv" for folder in _PROTOCOLS if folder for subset in _SUBSETS),
-    read=_read_tracing,
+    read=read_tracing,
     subsets=_SUBSETS,
     usual="eval",
 )
@@ -219,60 +229,46 @@ LANGUAGES = ("de_DE", "en_UK", "en_US", "es_ES", "fr_FR", "it_IT", "pl_PL", "ru_
 _COLUMNS = ("speaker", "attack", "language", "gender", "book")
 
 
-def _read_m_ailabs(tree: Tree, subset: str) -> Reading:
+def read_m_ailabs(tree: Tree, subset: str) -> Reading:
+    """Read M-AILABS, or one of its languages.
+
+    Raises:
+        AsdfError: there are no recordings.
+    """
     languages = [subset]
     if not subset:
         languages = [name for name in LANGUAGES if is_there(tree, f"{name}/by_book")]
     ids: list[str] = []
     columns: dict[str, list[str]] = {name: [] for name in _COLUMNS}
-    for language in languages:
-        for name in recordings(tree, f"{language}/by_book"):
-            values = _describe(name)
-            ids += [name] if values else []
-            for column, value in values.items():
-                columns[column].append(value)
+    books: dict[str, set[str]] = defaultdict(set)
+    for name in chain(*(recordings(tree, f"{language}/by_book") for language in languages)):
+        *folders, file = name.split("/")
+        inner = [part for part in folders if part != "wavs"]
+        if len(inner) < 4:  # language, by_book, gender, book; below mix without a speaker
+            continue
+        language, _, gender, speaker, *_ = inner
+        ids.append(name)
+        values = ("" if gender == "mix" else speaker, "-", language, gender, inner[-1])
+        for column, value in zip(_COLUMNS, values, strict=True):
+            columns[column].append(value)
+        books["/".join(folders).removesuffix("/wavs")].add(file.rsplit(".", 1)[0])
     if not ids:
-        what = subset or "<language>"
         raise AsdfError(
-            f"{tree.root}: no recordings {what}/by_book/<gender>/<speaker>/<book>/wavs/*.wav. The "
-            f"archives of its languages ({', '.join(LANGUAGES)}) each unpack into a folder of that "
-            "name."
+            f"{tree.root}: no recordings {subset or '<language>'}/by_book/<gender>/<speaker>/<book>"
+            f"/wavs/*.wav. The archives of its languages ({', '.join(LANGUAGES)}) each unpack into "
+            "a folder of that name."
         )
-    trials = TrialList(ids, np.ones(len(ids), np.int8), columns=columns)
-    return Reading(trials, audio=languages, notes=_find_missing(tree, ids))
-
-
-def _describe(name: str) -> dict[str, str]:
-    """Return the values of the columns for a recording; {} if it is outside of a book."""
-    folders = [part for part in name.split("/")[:-1] if part != "wavs"]
-    if len(folders) < 4:  # language, by_book, gender, book; below mix without a speaker
-        return {}
-    language, _, gender, *inner = folders
-    return {
-        "speaker": "" if gender == "mix" else inner[0],
-        "attack": "-",
-        "language": language,
-        "gender": gender,
-        "book": inner[-1],
-    }
-
-
-def _find_missing(tree: Tree, ids: list[str]) -> list[str]:
-    """Record the recordings in the books' metadata.csv (`name|text|text`) that do not exist."""
-    books: dict[str, set[str]] = {}
-    for name in ids:
-        folder, file = name.rsplit("/", 1)
-        stem = file.rsplit(".", 1)[0]
-        books.setdefault(folder.removesuffix("/wavs"), set()).add(stem)
+    # Recordings in the books' metadata.csv (`name|text|text`) that do not exist.
     notes = []
     for book, existing in books.items():
         path = f"{book}/metadata.csv"
-        if not is_there(tree, path):
-            continue
-        named = {line.split("|")[0].strip().removesuffix(".wav") for _, line in tree.lines(path)}
-        # Not vice versa: a recording without a transcript is a trial like any other.
-        notes += _describe_missing(path, named - existing)
-    return notes
+        if is_there(tree, path):
+            lines = tree.lines(path)
+            named = {line.split("|")[0].strip().removesuffix(".wav") for _, line in lines}
+            # Not vice versa: a recording without a transcript is a trial like any other.
+            notes += _describe_missing(path, named - existing)
+    trials = TrialList(ids, np.ones(len(ids), np.int8), columns=columns)
+    return Reading(trials, audio=languages, notes=notes)
 
 
 M_AILABS = KnownCorpus(
@@ -283,7 +279,7 @@ M_AILABS = KnownCorpus(
     needs="<language>/by_book/<gender>/<speaker>/<book>/wavs/*.wav; languages such as en_US, de_DE",
     folders=("M-AILABS", "m-ailabs", "m_ailabs", "mailabs", "M-AILABS_Speech_Dataset", ""),
     marks=tuple(f"{language}/by_book" for language in LANGUAGES),
-    read=_read_m_ailabs,
+    read=read_m_ailabs,
     subset_of="language",
     origin=Origin(("M-AILABS",), "itself"),
 )

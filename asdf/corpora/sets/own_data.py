@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from asdf.corpora.known_corpus import KnownCorpus, Reading, is_there, join_name, recordings
 from asdf.errors import AsdfError
@@ -22,7 +22,6 @@ from asdf.text import quoted_and_more
 from asdf.trials.label_words import label_of, plain_word, words_in
 from asdf.trials.lists import Tree, read_list
 from asdf.trials.table import TrialCollector
-from asdf.trials.trial_list import TrialList
 
 SPLITS = {
     **dict.fromkeys(("train", "training", "trn"), "train"),
@@ -82,11 +81,27 @@ def read_class_folders(tree: Tree, split: str, bona_fide: Collection[str] = ()) 
             f"{tree.root}"
         )
     labelled = [way for way in ways if way.label is not None]
+    if not ways:
+        raise AsdfError(f"{tree.root}: no recordings found. Check the path.")
     if not labelled:
-        raise AsdfError(_describe_unknown(tree, ways))
-    chosen = [way for way in labelled if not split or way.split == wanted]
+        seen = Counter(part for way in ways for part in way.name.split("/")[:-1])
+        names = [name for name, _ in seen.most_common()]
+        raise AsdfError(
+            f"{tree.root}: no folder name says which recordings are bona fide and which are "
+            f"spoofs. Folders in it: {quoted_and_more(names, _SHOWN) if names else 'none'}. Known "
+            "names: real, bonafide, genuine, human, original; fake, spoof, deepfake, synthetic, "
+            "generated, ai, tts, cloned. Specify the others: python -m asdf lists FOLDER "
+            "--bona-fide NAME, or write a csv with path,label."
+        )
     # Columns are those of all splits, so that each split has the same ones.
-    trials = _trials_of(tree, chosen, _columns(labelled))
+    columns = _columns(labelled)
+    collector = TrialCollector(tree.root, columns)
+    chosen = (way for way in labelled if not split or way.split == wanted)
+    for number, way in enumerate(chosen, 1):
+        attack = way.below if way.label == 0 else ""
+        values = {"split": way.split, "folder": way.below, "attack": attack or "-"}
+        collector.add(number, way.name, way.label or 0, [values[name] for name in columns])
+    trials = collector.trials()
     unknown = [way.name for way in ways if way.label is None]
     notes = []
     if unknown:
@@ -96,17 +111,6 @@ def read_class_folders(tree: Tree, split: str, bona_fide: Collection[str] = ()) 
         )
     others = [way.name for way in labelled if split and way.split != wanted]
     return Reading(trials, audio=("",), others=frozenset((*others, *unknown)), notes=notes)
-
-
-def _trials_of(tree: Tree, chosen: Sequence[_Way], columns: Sequence[str]) -> TrialList:
-    """Return the trials of recordings with known classes."""
-    collector = TrialCollector(tree.root, columns)
-    for number, way in enumerate(chosen, 1):
-        assert way.label is not None  # those without were left out
-        attack = way.below if way.label == 0 else ""
-        values = {"split": way.split, "folder": way.below, "attack": attack or "-"}
-        collector.add(number, way.name, way.label, [values[name] for name in columns])
-    return collector.trials()
 
 
 def has_class_folders(tree: Tree) -> bool:
@@ -128,7 +132,7 @@ def _ways(tree: Tree, bona_fide: Collection[str]) -> Iterator[_Way]:
         if folder not in known:
             known[folder] = _way(tree, folder, stated)
         way = known[folder]
-        yield _Way(name, way.label, way.split, way.below)
+        yield replace(way, name=name)
 
 
 def _way(tree: Tree, folder: str, stated: Collection[str]) -> _Way:
@@ -143,7 +147,7 @@ def _way(tree: Tree, folder: str, stated: Collection[str]) -> _Way:
     else:
         labels = [label_of(part) for part in parts]
         # Whole names first: in real_estate/fake, the word real must not contradict fake.
-        if not any(label is not None for label in labels):
+        if set(labels) <= {None}:
             labels = []
             for part in parts:
                 # The label given by a word of the name; None for none, or for both classes.
@@ -190,20 +194,6 @@ def _columns(ways: Sequence[_Way]) -> list[str]:
     return columns
 
 
-def _describe_unknown(tree: Tree, ways: Sequence[_Way]) -> str:
-    if not ways:
-        return f"{tree.root}: no recordings found. Check the path."
-    seen = Counter(part for way in ways for part in way.name.split("/")[:-1])
-    names = [name for name, _ in seen.most_common()]
-    folders = quoted_and_more(names, _SHOWN) if names else "none"
-    return (
-        f"{tree.root}: no folder name says which recordings are bona fide and which are spoofs. "
-        f"Folders in it: {folders}. Known names: real, bonafide, genuine, human, original; fake, "
-        "spoof, deepfake, synthetic, generated, ai, tts, cloned. Specify the others: python -m "
-        "asdf lists FOLDER --bona-fide NAME, or write a csv with path,label."
-    )
-
-
 FOLDER = KnownCorpus(
     name="folder",
     title="A folder of your own with folders of the classes, such as real/ and fake/",
@@ -242,12 +232,11 @@ def read_kaldi(tree: Tree, subset: str) -> Reading:
         if label is None:
             raise AsdfError(
                 f"{label_file}: the label {word!r} of {utterance} means neither bona fide nor "
-                "spoof. utt2lab must hold labels of both classes, not names of attacks or systems."
+                "spoof, as utt2lab must, which holds no names of attacks or systems."
             )
         if utterance not in paths:
             raise AsdfError(
-                f"{label_file}: {utterance} is not in {_PATHS}. The two files likely belong to "
-                "different sets."
+                f"{label_file}: {utterance} is not in {_PATHS}: do they belong to different sets?"
             )
         values = [utterance, *([speakers.get(utterance, "")] if speakers else [])]
         collector.add(number, _relative(tree, paths[utterance]), label, values)

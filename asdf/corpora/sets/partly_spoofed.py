@@ -28,7 +28,7 @@ from asdf.corpora.known_corpus import (
     first_there,
     with_files,
 )
-from asdf.corpora.protocols import read_from
+from asdf.corpora.label_lists import read_from
 from asdf.errors import AsdfError
 from asdf.facts import Published
 from asdf.segments import (
@@ -117,29 +117,29 @@ _RTTMS = ("rttm_2cls_0sil", "rttm", "rttm_localization")
 _RESOLUTIONS = ("0.01", "0.02", "0.04", "0.08", "0.16", "0.32", "0.64")
 
 
-def _read_partial_spoof(tree: Tree, subset: str) -> Reading:
+def read_partial_spoof(tree: Tree, subset: str) -> Reading:
+    """Read a set of PartialSpoof, with its segments if they are there.
+
+    Raises:
+        AsdfError: its protocol does not exist, or a line is malformed.
+    """
     file = f"{_PROTOCOLS}/PartialSpoof.LA.cm.{subset}.trl.txt"
     advice = "Nor is it in database. Unpack database_protocols.tar.gz there."
     protocol = find_labels(tree, [home + file for home in _PARTIAL_HOMES], advice)
     home = protocol.removesuffix(file)
     trials = read_from(tree, protocol)
-    source, recordings = _read_segments(tree, home, subset)
+    folder = f"{home}{subset}/con_data"
+    labels = f"{home}segment_labels"
+    recordings: dict[str, Timed] = {}
+    source = f"{labels} (database_segment_labels_v1.2.tar.gz), which is not there,"
+    arrays = {f"{labels}/{subset}_seglab_{text}.npy": float(text) for text in _RESOLUTIONS}
+    if rttm := first_there(tree, [f"{folder}/{name}" for name in _RTTMS]):
+        source, recordings = rttm, read_rttm(tree.path(rttm), tree.lines(rttm))
+    elif array := first_there(tree, arrays):
+        source, recordings = array, read_label_arrays(tree.path(array), arrays[array])
     trials, notes = with_parts(trials, recordings, trials.ids, source)
     audio = (f"{home}{subset}/con_wav",)
     return Reading(with_files(trials, tree, audio, ".wav"), audio, notes=notes)
-
-
-def _read_segments(tree: Tree, home: str, subset: str) -> tuple[str, dict[str, Timed]]:
-    """Return the file of segments and the parts of each recording; empty without a file."""
-    rttm = first_there(tree, [f"{home}{subset}/con_data/{name}" for name in _RTTMS])
-    if rttm is not None:
-        return rttm, read_rttm(tree.path(rttm), tree.lines(rttm))
-    folder = f"{home}segment_labels"
-    for resolution in _RESOLUTIONS:
-        arrays = first_there(tree, [f"{folder}/{subset}_seglab_{resolution}.npy"])
-        if arrays is not None:
-            return arrays, read_label_arrays(tree.path(arrays), float(resolution))
-    return f"{folder} (database_segment_labels_v1.2.tar.gz), which is not there,", {}
 
 
 PARTIAL_SPOOF = KnownCorpus(
@@ -150,7 +150,7 @@ PARTIAL_SPOOF = KnownCorpus(
     " database/segment_labels",
     folders=("PartialSpoof", "partialspoof", "PartialSpoof_v1.2", ""),
     marks=tuple(home + _PROTOCOLS for home in _PARTIAL_HOMES),
-    read=_read_partial_spoof,
+    read=read_partial_spoof,
     subsets=("train", "dev", "eval"),
     usual="eval",
     published={
@@ -171,7 +171,12 @@ _HAD_HOMES = ("", "HAD/")
 _HAD_SUBSETS = ("train", "dev", "test")
 
 
-def _read_had(tree: Tree, subset: str) -> Reading:
+def read_had(tree: Tree, subset: str) -> Reading:
+    """Read a set of HAD.
+
+    Raises:
+        AsdfError: as in `read_parts`; or its label file does not exist.
+    """
     file = f"HAD_{subset}/HAD_{subset}_label.txt"
     label_file = find_labels(tree, [home + file for home in _HAD_HOMES], "Unpack HAD.zip there.")
     trials, notes = read_parts(tree, label_file)
@@ -189,7 +194,7 @@ HAD = KnownCorpus(
     "recordings below the same folders",
     folders=("HAD", "had", "HalfTruth", "Half-Truth", ""),
     marks=tuple(f"{home}HAD_{subset}" for home in _HAD_HOMES for subset in _HAD_SUBSETS),
-    read=_read_had,
+    read=read_had,
     subsets=_HAD_SUBSETS,
     usual="test",
     origin=Origin(("AISHELL-3",), "the corpus's paper"),
@@ -203,7 +208,12 @@ _SPOOF = re.compile(
 )
 
 
-def _read_llama(tree: Tree, subset: str) -> Reading:
+def read_llama(tree: Tree, subset: str) -> Reading:
+    """Read a part of LlamaPartialSpoof, or the bona fide recordings with one kind of spoofs.
+
+    Raises:
+        AsdfError: as in `read_parts`; or its label file does not exist.
+    """
     part = "R01TTS.0.b" if subset == "b" else "R01TTS.0.a"
     file = f"label_{part}.txt"
     advice = f"It is next to the archive {part}.tgz: put it next to the folder {part}."
@@ -241,7 +251,7 @@ LLAMA_PARTIAL_SPOOF = KnownCorpus(
     "next to them label_R01TTS.0.{a,b}.txt",
     folders=("LlamaPartialSpoof", "llamapartialspoof", "LPS", ""),
     marks=tuple(f"{home}label_R01TTS.0.{part}.txt" for home in _LLAMA_HOMES for part in "ab"),
-    read=_read_llama,
+    read=read_llama,
     subsets=("a", "b", "full", "partial"),
     usual="a",
     published={

@@ -18,11 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from asdf.extras.stores.headers import COMPRESSED, compressed_error
-from asdf.extras.stores.index import Archive, FolderInArchive
-from asdf.extras.stores.open_files import absolute, absolute_name, read_state
+from asdf.extras.stores.index import Archive, FolderInArchive, absolute, read_state
 from asdf.extras.stores.parquet import PARQUET, ParquetArchive
-from asdf.extras.stores.tars import TarArchive, open_tar, unreadable
+from asdf.extras.stores.tars import COMPRESSED, TarArchive, compressed_error, open_tar, unreadable
 from asdf.places import Member, Reader
 from asdf.text import AnyPath
 
@@ -37,7 +35,7 @@ def open_archive(path: Path) -> Archive:
         AsdfError: it is compressed, truncated, damaged, or cannot be read.
         UsageError: it is a parquet file, and pyarrow is not installed.
     """
-    path = absolute(path)
+    path = Path(absolute(path))
     try:
         known = _archives.get(path)
         if known is not None and known.state == read_state(path.stat()):
@@ -77,7 +75,7 @@ def find_folder(folder: AnyPath) -> FolderInArchive | None:
         AsdfError: there is a compressed archive, or one that cannot be read.
     """
     with suppress(PermissionError):
-        path = absolute(folder)
+        path = Path(absolute(folder))
         for parent in (path, *path.parents):
             # An existing folder is used, even for files that it lacks.
             if parent.is_dir():
@@ -98,7 +96,7 @@ def known_member(path: AnyPath) -> Member | None:
     """Return `path` as a file in an already known archive folder, without any reading."""
     if not _folders:
         return None
-    folder_path, name = os.path.split(absolute_name(path))
+    folder_path, name = os.path.split(absolute(path))
     folder = _folders.get(folder_path)
     return None if folder is None else folder.find(name)
 
@@ -112,7 +110,7 @@ def find_member(path: AnyPath) -> Member | None:
     member = known_member(path)
     if member is not None:
         return member
-    folder_path, name = os.path.split(absolute_name(path))
+    folder_path, name = os.path.split(absolute(path))
     folder = find_folder(folder_path)
     if folder is None:
         return None

@@ -1,20 +1,47 @@
 """Archives of named files: the port that tars and parquet files share, and sorted names.
 
-Invariant: names are looked up in the same way in every format.
+Invariant: names are looked up in the same way in every format, and an archive is identified by its
+state.
 """
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from asdf.extras.stores.open_files import ArchiveState
 from asdf.places import Member, Place
+from asdf.text import AnyPath
+
+
+class ArchiveState(NamedTuple):
+    """The state of an archive, which changes when it is replaced or written to.
+
+    Attributes:
+        inode: Inode number of the file.
+        changed_ns: Modification time in ns.
+    """
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+def read_state(status: os.stat_result) -> ArchiveState:
+    """Return the archive state for the result of a stat."""
+    return ArchiveState(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def absolute(path: AnyPath) -> str:
+    """Return the path that identifies an archive, or a recording in it; links are not resolved."""
+    # A link's own name is the one used by the corpus.
+    return os.path.abspath(path)  # noqa: PTH100
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,14 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.stores.index import Archive, NameIndex, encode_name
-from asdf.extras.stores.open_files import ArchiveState, read_state
+from asdf.extras.stores.index import Archive, ArchiveState, NameIndex, encode_name, read_state
 from asdf.places import FileState, Member
 from asdf.runs.systems import call_in_forked_processes
 
 PARQUET = ".parquet"
 
 # Columns that may name a recording; the first one with unique values counts.
-_NAMES = ("path", "file", "file_name", "filename")
+NAMES = ("path", "file", "file_name", "filename")
 _LATER_NAMES = ("utterance_id", "id")
 # Number of row groups, of some hundred recordings each, that stay in memory.
 _GROUPS = 2
@@ -45,6 +44,7 @@ _GROUPS = 2
 _MAX_GROUP = 2**31
 _MAX_INFLATED = 2**28
 _MAX_RATIO = 20
+_SMALLER = "pyarrow.parquet.write_table(table, PATH, row_group_size=100)"
 # Key of the column descriptions of the library datasets in a file's metadata.
 _DESCRIPTION = b"huggingface"
 
@@ -100,8 +100,7 @@ class ParquetTable:
         """Open a file.
 
         Raises:
-            OSError: the file cannot be opened.
-            AsdfError: it is not a complete parquet file.
+            AsdfError: it cannot be read, or is not a complete parquet file.
             UsageError: pyarrow is not installed.
         """
         parquet_library()
@@ -113,8 +112,8 @@ class ParquetTable:
             self.schema: Any = file.schema_arrow
             self.columns: tuple[str, ...] = tuple(self.schema.names)
         self.audio = _find_audio(self.schema)
-        metadata = self._metadata
-        sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        groups = range(self._metadata.num_row_groups)
+        sizes = [self._metadata.row_group(number).num_rows for number in groups]
         # The first row of each group, and the number of rows.
         self._first_rows = [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
 
@@ -127,13 +126,10 @@ class ParquetTable:
         if self.audio is None:
             return False
         for number in range(self._metadata.num_row_groups):
-            group = self._metadata.row_group(number)
-            for index in range(group.num_columns):
-                column = group.column(index)
+            rows = self._metadata.row_group(number).num_rows
+            for column in self._columns_of(number, [self.audio.leaf]):
                 statistics = column.statistics
-                if column.path_in_schema != self.audio.leaf:
-                    continue
-                if statistics is None or statistics.null_count != group.num_rows:
+                if statistics is None or statistics.null_count != rows:
                     return True
         return False
 
@@ -179,23 +175,24 @@ class ParquetTable:
                 column = column.field("bytes")
         return column
 
-    def _check_size(self, group: int, columns: Sequence[str]) -> None:
-        """Raise an AsdfError if columns of a row group would take too much memory."""
+    def _columns_of(self, group: int, names: Sequence[str]) -> Iterator[Any]:
+        """Yield the description of these columns, and of what is in them, in a row group."""
         rows = self._metadata.row_group(group)
         for number in range(rows.num_columns):
             column = rows.column(number)
             path = column.path_in_schema
-            if not any(path == name or path.startswith(f"{name}.") for name in columns):
-                continue
-            size = column.total_uncompressed_size
-            is_inflated = size > max(_MAX_INFLATED, _MAX_RATIO * column.total_compressed_size)
-            if size > _MAX_GROUP or is_inflated:
+            if any(path == name or path.startswith(f"{name}.") for name in names):
+                yield column
+
+    def _check_size(self, group: int, columns: Sequence[str]) -> None:
+        """Raise an AsdfError if columns of a row group would take too much memory."""
+        for column in self._columns_of(group, columns):
+            size, compressed = column.total_uncompressed_size, column.total_compressed_size
+            if size > _MAX_GROUP or size > max(_MAX_INFLATED, _MAX_RATIO * compressed):
                 raise AsdfError(
-                    f"{self.path}: column {path} of group of rows {group} states {size:,} bytes, "
-                    f"compressed to {column.total_compressed_size:,}, and is not read. If it is "
-                    "from a trusted source, write it again in smaller groups, "
-                    "pyarrow.parquet.write_table(table, PATH, row_group_size=100); otherwise leave "
-                    "the file out."
+                    f"{self.path}: column {column.path_in_schema} of group of rows {group} states "
+                    f"{size:,} bytes, compressed to {compressed:,}, and is not read. If it is from "
+                    f"a trusted source, write it again in smaller groups, {_SMALLER}."
                 )
 
     def descriptions(self) -> Mapping[str, Any]:
@@ -217,8 +214,8 @@ class ParquetTable:
                 state = read_state(os.fstat(handle.fileno()))
                 if self.state not in (None, state):
                     raise AsdfError(
-                        f"{self.path} is not the file that was opened: it was likely replaced "
-                        "while it was being read. Start the same command again."
+                        f"{self.path} is not the file that was opened: it was likely replaced. "
+                        "Start the same command again."
                     )
                 self.state = state
                 # The footer, which may have megabytes, is read once.
@@ -226,39 +223,21 @@ class ParquetTable:
                     handle, metadata=self._metadata, pre_buffer=False
                 )
         except (FileNotFoundError, PermissionError) as error:
-            if self.state is None:
-                raise
-            raise _unreadable(self.path, error) from None
+            raise AsdfError(
+                f"cannot read {self.path}: {os.strerror(error.errno or 0)}. Check the path and its "
+                "permissions."
+            ) from None
         except MemoryError:
             raise AsdfError(
                 f"{self.path} has a group of rows that does not fit in memory. Write it again in "
-                "smaller ones: pyarrow.parquet.write_table(table, PATH, row_group_size=100)."
+                f"smaller ones: {_SMALLER}."
             ) from None
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).split("\n")[0].rstrip(".")
             raise AsdfError(
-                f"{self.path} is not a whole parquet file ({reason}). It was likely cut off or "
+                f"{self.path} is not a whole parquet file ({reason}), but likely cut off or "
                 "damaged by a copy: copy or download it again."
             ) from None
-
-
-def open_table(path: Path) -> ParquetTable:
-    """Open a parquet file as a table.
-
-    Raises:
-        AsdfError: it does not exist, cannot be read, or is not a complete parquet file.
-        UsageError: pyarrow is not installed.
-    """
-    try:
-        return ParquetTable(path)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> AsdfError:
-    # pyarrow surrounds the reason with the path and the error number.
-    reason = os.strerror(error.errno) if error.errno else error
-    return AsdfError(f"cannot read {path}: {reason}. Check the path and its permissions.")
 
 
 def _find_audio(schema: Any) -> AudioColumn | None:
@@ -274,15 +253,10 @@ def _find_audio(schema: Any) -> AudioColumn | None:
         content = inner.get("bytes", field.type)
         if not (types.is_binary(content) or types.is_large_binary(content)):
             continue
-        if inner:
-            path_leaf = f"{field.name}.path" if "path" in inner else ""
-            columns.append(AudioColumn(f"{field.name}.bytes", path_leaf))
-        else:
-            columns.append(AudioColumn(field.name))
-    for column in columns:
-        if column.name == "audio":
-            return column
-    return columns[0] if columns else None
+        leaf = f"{field.name}.bytes" if inner else field.name
+        columns.append(AudioColumn(leaf, f"{field.name}.path" if "path" in inner else ""))
+    # Of several, the one called 'audio', else the first.
+    return min(columns, key=lambda column: column.name != "audio", default=None)
 
 
 @dataclass(frozen=True)
@@ -381,18 +355,17 @@ def _group(archive: ParquetArchive, group: int) -> Any:
 def _name_rows(table: ParquetTable, audio: AudioColumn) -> list[str]:
     """Return a unique name for each row."""
     in_audio = (audio.path_leaf,) if audio.path_leaf else ()
-    for column in (*_NAMES, *in_audio, *_LATER_NAMES):
+    for column in (*NAMES, *in_audio, *_LATER_NAMES):
         if column not in (*table.columns, *in_audio):
             continue
         values = table.read([column])[column]
         if not all(isinstance(value, str) for value in values):
             continue
         names = [posixpath.normpath(value).lstrip("/") for value in values]
-        if len(set(names)) == len(names) and all(map(_is_name, names)):
+        # A path must not lead out of the archive.
+        are_inside = not any(
+            name in ("", ".", "..") or name.startswith("../") or "\0" in name for name in names
+        )
+        if are_inside and len(set(names)) == len(names):
             return names
     return [f"{row:08d}" for row in range(len(table))]
-
-
-def _is_name(name: str) -> bool:
-    # A path must not lead out of the archive.
-    return name not in ("", ".", "..") and not name.startswith("../") and "\0" not in name

@@ -5,34 +5,46 @@ that it was made from, and only unmodified: the archive's size and modification 
 of its headers, are compared with it when it is opened, a member's own header at each read. An index
 that does not match, or is damaged, is made anew.
 
-Building reads only headers and is done once: the index is saved next to the archive as
-`NAME.tar.index` or, if that folder cannot be written, in the user's cache folder.
+Building reads only headers, one after another without the data between them, and is done once: the
+index is saved next to the archive as `NAME.tar.index` or, if that folder cannot be written, in the
+user's cache folder. The indexed bytes are those that `tar -x` would write: for duplicate names the
+later member, for a link its target. An archive without tar's end mark is refused, since its last
+members would be missing.
+
+A descriptor is closed when its last reader is done, and not before: each reader holds the object
+that owns it. The file position is neither used nor moved, so threads and forked processes share a
+descriptor.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
+import posixpath
+import tarfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 
 from asdf.errors import AsdfError
-from asdf.extras.stores.headers import scan
-from asdf.extras.stores.index import Archive, NameIndex
-from asdf.extras.stores.open_files import BLOCK, ArchiveState, OpenFile, Window, absolute
+from asdf.extras.stores.index import Archive, ArchiveState, NameIndex, absolute, read_state
 from asdf.places import FileState, Member
 from asdf.runs.files import atomic_write
-from asdf.runs.log import LOG
-from asdf.runs.systems import lock, unlock
+from asdf.runs.log import LOG, track
+from asdf.runs.systems import lock, open_flags, read_at, unlock
+from asdf.text import AnyPath, and_more
 
+BLOCK = 512
+"""Size of a block of a tar, in bytes."""
 _SAMPLE = 64
 # Maximum bytes of the end of an archive's name in that of its index, which is limited to 255.
 _MAX_NAME_BYTES = 80
@@ -41,6 +53,214 @@ _WHOLE_BYTES = 2**18
 _PIECE_BYTES = 2**15
 # More would gain little, since opening a file is much faster than decoding a recording.
 _OPEN_FILES = 64
+
+COMPRESSED = {
+    ".tar.gz": "gunzip",
+    ".tgz": "gunzip",
+    ".tar.xz": "unxz",
+    ".txz": "unxz",
+    ".tar.bz2": "bunzip2",
+    ".tbz2": "bunzip2",
+    ".tar.zst": "unzstd",
+}
+"""Suffixes of compressed archives, and the programs that decompress them."""
+
+_FIRST_BYTES = {
+    b"\x1f\x8b": ".tar.gz",
+    b"\xfd7zXZ\0": ".tar.xz",
+    b"BZh": ".tar.bz2",
+    b"\x28\xb5\x2f\xfd": ".tar.zst",
+}
+# A header, and the blocks that tar writes before it for a long name.
+_READ_AHEAD = 4096
+# tar pads the last record, of 10 kB by default, with zeros.
+_LONGEST_END_MARK = 2**24
+# The limit of Linux for links to links.
+_MAX_LINKS = 40
+_SHOWN = 3
+
+
+class OpenFile:
+    """A descriptor, which is closed with the last reference to this object.
+
+    Attributes:
+        state: State of the archive when it was opened.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        self.path = path
+        self.descriptor = os.open(path, os.O_RDONLY | open_flags("O_CLOEXEC"))
+        # At the latest when the interpreter ends, while `os` is still usable.
+        weakref.finalize(self, os.close, self.descriptor)
+        self.state = read_state(os.fstat(self.descriptor))
+
+    def read(self, count: int, position: int) -> bytes:
+        """Return up to `count` bytes from `position` on, fewer at the end of the archive."""
+        return read_at(self.descriptor, count, position)
+
+
+class Window(io.RawIOBase):
+    """The `size` bytes of an open file from `offset` on, as a file."""
+
+    def __init__(self, file: OpenFile, offset: int, size: int) -> None:
+        self._file = file
+        self._offset = offset
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
+        position = bases[whence] + offset
+        if position < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._position = position
+        return position
+
+    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
+        wanted = max(0, min(len(buffer), self._size - self._position))
+        data = self._file.read(wanted, self._offset + self._position)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+class Location(NamedTuple):
+    """Where a file's bytes lie in the archive; a tuple, since a million are held at once.
+
+    Attributes:
+        header: CRC-32 checksum of the header block before them.
+    """
+
+    offset: int
+    size: int
+    header: int
+
+
+def scan(path: Path, file: OpenFile) -> dict[bytes, Location]:
+    """Locate all files of the open archive, by name (UTF-8, normalised, relative).
+
+    Folders and the `._*` files of macOS are left out; so are devices and links to targets outside
+    the archive, with a message.
+
+    Raises:
+        AsdfError: the archive is compressed, cut off, damaged or not a tar, or holds sparse files.
+    """
+    start = file.read(max(map(len, _FIRST_BYTES)), 0)
+    suffix = next((each for first, each in _FIRST_BYTES.items() if start.startswith(first)), "")
+    if suffix:
+        raise compressed_error(path, path.with_name(path.stem + suffix))
+    size = file.state.size
+    LOG.info("reading the headers of %s (%.1f GB), which is done once", path, size / 1e9)
+    files: dict[bytes, Location] = {}
+    links: dict[bytes, bytes] = {}
+    left_out: list[str] = []
+    end = 0
+    try:
+        what = f"reading the headers of {path.name}"
+        headers = track(
+            _headers(file), size, what, unit="B", size=lambda member: BLOCK + member[0].size
+        )
+        for member, end in headers:  # noqa: B007 (the last one's end counts)
+            if member.issparse():
+                raise AsdfError(
+                    f"{path} holds {member.name!r} as a sparse file, without all of its bytes. "
+                    "Make the archive again without tar's option --sparse (-S)."
+                )
+            name = _normal(member.name)
+            is_of_macos = any(part.startswith(b"._") for part in name.split(b"/"))
+            if member.isdir() or is_of_macos:
+                continue
+            # Of two members with one name, the later one counts.
+            files.pop(name, None)
+            links.pop(name, None)
+            if member.isreg():
+                header = file.read(BLOCK, member.offset_data - BLOCK)
+                files[name] = Location(member.offset_data, member.size, zlib.crc32(header))
+            elif member.islnk():
+                links[name] = _normal(member.linkname)
+            elif member.issym() and not member.linkname.startswith("/"):
+                folder = posixpath.dirname(member.name)
+                links[name] = _normal(posixpath.join(folder, member.linkname))
+            else:
+                kind = "a link out of the archive" if member.issym() else "a device or pipe"
+                left_out.append(f"{member.name} ({kind})")
+    except (tarfile.TarError, ValueError, OverflowError) as error:
+        raise _damaged(path, str(error)) from None
+    except OSError as error:
+        raise AsdfError(f"{path} cannot be read: {error.strerror or error}.") from None
+    # tarfile takes anything but a header for the end, even a hole left by a failed copy.
+    mark = file.read(_LONGEST_END_MARK + 1, end)
+    if not BLOCK <= len(mark) <= _LONGEST_END_MARK or mark.strip(b"\0"):
+        detail = f"of its {size} bytes those from {end} on are neither a member nor the end mark"
+        raise _damaged(path, detail)
+    left_out += _resolve_links(links, files)
+    if left_out:
+        shown = and_more(left_out, _SHOWN, "; ")
+        LOG.warning("%s: left out what is not a file: %s", path, shown)
+    return files
+
+
+def _headers(file: OpenFile) -> Iterator[tuple[tarfile.TarInfo, int]]:
+    """Yield the members, each with the offset at which the next one begins."""
+    with (
+        # A separate handle, since readers share theirs with previously forked processes.
+        Path(file.path).open("rb", buffering=_READ_AHEAD) as content,
+        tarfile.open(
+            fileobj=content, mode="r:", encoding="utf-8", errors="surrogateescape"
+        ) as archive,
+    ):
+        while (member := archive.next()) is not None:
+            # tarfile would keep all of a million members in memory.
+            archive.members = []  # type: ignore[attr-defined]
+            yield member, archive.offset
+
+
+def _resolve_links(links: dict[bytes, bytes], files: dict[bytes, Location]) -> list[str]:
+    """Give each link the location of its target, possibly through other links.
+
+    Returns:
+        Descriptions of links without a target.
+    """
+    left_out = []
+    resolved = {}
+    for name, target in links.items():
+        for _ in range(_MAX_LINKS):
+            target = links.get(target, target)
+        if target in files:
+            resolved[name] = files[target]
+        else:
+            shown = [part.decode(errors="replace") for part in (name, target)]
+            left_out.append("{} (a link to {})".format(*shown))
+    files.update(resolved)
+    return left_out
+
+
+def _normal(name: str) -> bytes:
+    """Return `name` in the form of an index, without './', '//' and a leading '/'."""
+    return posixpath.normpath(name).lstrip("/").encode("utf-8", "surrogateescape")
+
+
+def compressed_error(path: Path, named: Path) -> AsdfError:
+    """Return the refusal of a compressed archive; `named` is its path with the right suffix."""
+    program = next(each for suffix, each in COMPRESSED.items() if named.name.endswith(suffix))
+    rename = "" if path == named else f"mv {path} {named}; "
+    return AsdfError(
+        f"{path} is compressed: a recording cannot be read from the middle of it. "
+        f"`{rename}{program} {named}` makes a plain tar of it, which is read in place."
+    )
+
+
+def _damaged(path: Path, detail: str) -> AsdfError:
+    return AsdfError(
+        f"{path} is not a whole tar archive ({detail}), but likely cut off or damaged by a copy: "
+        "copy or download it again."
+    )
 
 
 @dataclass(frozen=True)
@@ -95,8 +315,8 @@ class TarArchive(Archive):
         """Forget the archive, so that it is indexed again; return the error that reports this."""
         self._forget(self)
         return AsdfError(
-            f"the archive {self.path} is not the one that was opened: it was likely replaced while "
-            "it was being read. Start the same command again: the archive is then indexed again."
+            f"the archive {self.path} is not the one that was opened: it was likely replaced. "
+            "Start the same command again: the archive is then indexed again."
         )
 
 
@@ -163,7 +383,11 @@ def read_index(path: Path, file: OpenFile) -> Index:
     saved = _read_fitting(path, file)
     if saved is not None:
         return saved
-    with _one_at_a_time(file):
+    # One of several processes that open an archive together reads its headers. On file systems
+    # without locks, each of them does.
+    with suppress(OSError):
+        lock(file.descriptor, wait=True)
+    try:
         # Another process may have built it meanwhile.
         saved = _read_fitting(path, file)
         if saved is not None:
@@ -179,6 +403,9 @@ def read_index(path: Path, file: OpenFile) -> Index:
             headers=table[:, 2].astype(np.uint32),
         )
         save_index(path, index, file.state)
+    finally:
+        with suppress(OSError):
+            unlock(file.descriptor)
     LOG.info("indexed %s: %d members", path, len(index))
     return index
 
@@ -219,7 +446,7 @@ def _read_fitting(path: Path, file: OpenFile) -> Index | None:
 def _index_paths(path: Path) -> list[Path]:
     """Return the possible paths of the index of `path`, in the order of the search."""
     # Links are not resolved, since a link may lie in a writable folder.
-    path = absolute(path)
+    path = Path(absolute(path))
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
     # The end of the name shows the kind of file; a character that is cut in two is left out.
     end = os.fsencode(path.name)[-_MAX_NAME_BYTES:].decode("utf-8", "ignore")
@@ -230,18 +457,3 @@ def _index_paths(path: Path) -> list[Path]:
     if number.isdecimal() and path.with_name(f"cuts.{number}.jsonl.gz").exists():
         return [in_cache]
     return [path.with_name(f"{path.name}.index"), in_cache]
-
-
-@contextmanager
-def _one_at_a_time(file: OpenFile) -> Iterator[None]:
-    """Let one of several processes that open an archive together read its headers.
-
-    On file systems without locks, each process reads the headers for itself.
-    """
-    with suppress(OSError):
-        lock(file.descriptor, wait=True)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            unlock(file.descriptor)

@@ -49,7 +49,7 @@ from asdf.metrics.tandem import (
     t_eer_path,
 )
 from asdf.tasks.sasv.sasv_files import KINDS, NONTARGET, SPOOF, TARGET, SasvScores
-from asdf.trials.asv_scores import AsvScores
+from asdf.trials.score_file import AsvScores
 
 DRAWN = ("a_dcf", "sasv_eer", "sv_eer", "spf_eer")
 """Metrics that have intervals."""

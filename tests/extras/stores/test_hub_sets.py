@@ -11,9 +11,9 @@ import pytest
 import soundfile
 
 from asdf.audio import read_audio
-from asdf.corpora.commands.corpora import main as corpora_command
+from asdf.corpora.command import main as corpora_command
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.stores.sets.hub_sets import download_dataset
+from asdf.extras.stores.sets.parquet_sets import download_dataset
 from asdf.hub import parse_dataset
 from asdf.recipe.declared_corpora import Corpus, find_corpus
 from asdf.trials.lists import check_files

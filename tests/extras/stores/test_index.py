@@ -105,7 +105,7 @@ def test_an_archive_that_is_replaced_under_the_reader_gives_no_samples(corpus: P
     content = archive.read_bytes()
     with archive.open("r+b") as file:  # as `cp` does it
         file.write(bytes(1024) + content[:-1024])
-    with pytest.raises(AsdfError, match="likely replaced while it was being read"):
+    with pytest.raises(AsdfError, match="likely replaced"):
         read_audio(archive / "b.wav")
     archive.write_bytes(content)
     assert len(read_audio(archive / "b.wav")) == 3040

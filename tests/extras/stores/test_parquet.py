@@ -16,7 +16,7 @@ from asdf.audio import audio_length, read_audio
 from asdf.errors import AsdfError
 from asdf.extras.stores import parquet as archives_parquet
 from asdf.extras.stores.archives import find_member, open_archive
-from asdf.extras.stores.parquet import open_table
+from asdf.extras.stores.parquet import ParquetTable
 from asdf.places import file_size, file_state, open_file
 from tests.conftest import PATIENCE_S
 from tests.extras.stores.conftest import NAMES
@@ -163,7 +163,7 @@ def test_what_is_no_whole_file_is_one_message(corpus: Path, packed: Path, tmp_pa
         for name in NAMES:
             read_audio(damaged / name)
     with pytest.raises(AsdfError, match=r"cannot read .*none\.parquet: No such file"):
-        open_table(tmp_path / "none.parquet")
+        ParquetTable(tmp_path / "none.parquet")
     pq.write_table(pa.table({"label": [1]}), tmp_path / "labels.parquet")
     with pytest.raises(AsdfError, match=r"no column of recordings .* its columns are label"):
         find_member(tmp_path / "labels.parquet" / "0")
@@ -193,7 +193,7 @@ def test_a_group_that_inflates_is_refused_before_it_is_read(tmp_path: Path) -> N
     pq.write_table(table, path, compression="zstd", use_dictionary=False)
     assert path.stat().st_size < 100_000
     del audio, table
-    opened = open_table(path)
+    opened = ParquetTable(path)
     allocated = pa.total_allocated_bytes()
     with pytest.raises(AsdfError, match=r"column audio of group of rows 0 states 300,0.* smaller"):
         opened.read_audio(0)
@@ -209,4 +209,4 @@ def test_text_that_is_none_is_a_damaged_file(tmp_path: Path) -> None:
     pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
     path.write_bytes(path.read_bytes().replace(b"a speaker's name", b"a speaker\xff\xfe name"))
     with pytest.raises(AsdfError, match=r"a\.parquet is not a whole parquet file .*utf-8"):
-        open_table(path).read(["speaker"])
+        ParquetTable(path).read(["speaker"])

@@ -13,8 +13,7 @@ import soundfile
 
 from asdf.audio import read_audio
 from asdf.corpora import Columns, choose, find_tree, read_known
-from asdf.corpora.checking import OnDisk, compare_with_disk
-from asdf.corpora.commands.corpora import main
+from asdf.corpora.command import OnDisk, compare_with_disk, main
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.stores.sets.parquet_sets import read_parquet
 from asdf.recipe.declared_corpora import Corpus
@@ -125,9 +124,7 @@ def test_splits(tmp_path: Path) -> None:
 
 def test_labels_are_not_guessed(tmp_path: Path) -> None:
     write_shard(tmp_path / "a.parquet", [0, 1])
-    with pytest.raises(
-        AsdfError, match=r"a\.parquet, row 0: the meaning of label = 0 is not known"
-    ):
+    with pytest.raises(AsdfError, match=r"a\.parquet, row 0: label = 0: its meaning is not known"):
         read_parquet(open_tree(tmp_path), "")
     zero = read_parquet(open_tree(tmp_path), "", Columns(bona_fide="0"))
     one = read_parquet(open_tree(tmp_path), "", Columns(bona_fide="1"))
@@ -246,7 +243,7 @@ def test_a_table_of_labels_without_its_columns(tmp_path: Path) -> None:
     table.parent.mkdir(parents=True)
     pq.write_table(pa.table({"utterance": ["a"], "label": [0]}), table)
     with pytest.raises(
-        AsdfError, match=r"labels\.parquet has no column 'utterance_id': it has utterance, label\."
+        AsdfError, match=r"labels\.parquet has no column 'utterance_id', but utterance, label\."
     ):
         read_known(choose("arena:CFAD"), open_tree(tmp_path))
 

@@ -12,9 +12,9 @@ import soundfile
 from numpy.testing import assert_array_equal
 
 from asdf.audio import read_audio
-from asdf.extras.stores import open_files
+from asdf.extras.stores import tars
 from asdf.extras.stores.archives import find_member
-from asdf.extras.stores.open_files import BLOCK
+from asdf.extras.stores.tars import BLOCK
 from asdf.places import open_file
 from tests.extras.stores.conftest import noise, pack
 
@@ -56,7 +56,7 @@ def test_only_the_part_of_a_long_recording_is_read(
         read.append(count)
         return os.pread(descriptor, count, position)
 
-    monkeypatch.setattr(open_files, "read_at", read_at)
+    monkeypatch.setattr(tars, "read_at", read_at)
     part = read_audio(path, 1_900_000, 16000)
     assert_array_equal(part, read_audio(corpus / "long.wav", 1_900_000, 16000))
     assert 32000 <= sum(read) < 250_000
@@ -76,7 +76,7 @@ def test_a_short_recording_is_read_at_once_and_is_a_file_in_memory(
         read.append(count)
         return os.pread(descriptor, count, position)
 
-    monkeypatch.setattr(open_files, "read_at", read_at)
+    monkeypatch.setattr(tars, "read_at", read_at)
     assert_array_equal(
         read_audio(path, 50_000, 16000), read_audio(corpus / "short.flac", 50_000, 16000)
     )

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 from asdf.corpora import choose, find_tree, read_known
-from asdf.corpora.checking import OnDisk, compare_with_disk
+from asdf.corpora.command import OnDisk, compare_with_disk
 from asdf.errors import AsdfError
 from asdf.trials.lists import check_files, open_tree
 from tests.unit.corpora.conftest import move_into_tar

@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from asdf.__main__ import main
-from asdf.corpora import choose, columns_from_names, parse_located, read_class_folders, split_trials
-from asdf.corpora.checking import OnDisk, compare_with_disk
+from asdf.corpora import (
+    choose,
+    columns_from_names,
+    parse_located,
+    read_class_folders,
+    split_trials,
+    splitting,
+)
+from asdf.corpora.command import OnDisk, compare_with_disk
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.trials.lists import check_files, open_tree
@@ -192,6 +199,14 @@ def test_the_seed_and_the_trials_alone_decide():
     assert {trials.ids[i] for i in first["dev"]} == {trials.ids[order[i]] for i in moved["dev"]}
 
 
+def test_needs_are_summed_exactly():
+    """One after another, ten tenths are less than 1, so a tie would be decided by rounding."""
+    strata = [(0, str(number)) for number in range(10)]
+    part = splitting._List("train", 1.0, dict.fromkeys(strata, 10))
+    part.add([], dict.fromkeys(strata, 9))
+    assert part.need(dict.fromkeys(strata, 1)) == 0.1
+
+
 def test_too_few_speakers_for_the_lists():
     with pytest.raises(AsdfError, match="2 speakers or recordings are too few for 3 lists"):
         split_trials(trials_of({"S": 4, "T": 4}), {"train": 0.7, "dev": 0.2, "eval": 0.1})
@@ -242,8 +257,8 @@ def test_paths_in_the_folder_and_outside_of_it(lay, read, tmp_path):
         ("a flac -c -d a.flac |\n", "a spoof\n", "line 1: 'flac -c -d a.flac |' is a command"),
         ("a\n", "a spoof\n", "wav.scp, line 1: expected 'UTTERANCE VALUE', found 'a'."),
         ("a x\na y\n", "a spoof\n", "wav.scp, line 2: a is in the file twice: remove one"),
-        ("a x\n", "b spoof\n", "utt2lab: b is not in wav.scp."),
-        ("a x\n", "a A07\n", "the label 'A07' of a means neither bona fide nor spoof."),
+        ("a x\n", "b spoof\n", "utt2lab: b is not in wav.scp: "),
+        ("a x\n", "a A07\n", "the label 'A07' of a means neither bona fide nor spoof,"),
         ("a x\nb ./x\n", "a spoof\nb spoof\n", "line 2: './x' is already in line 1"),
     ],
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from asdf.corpora import KNOWN, choose, compare_with_disk, differences, find_tree
-from asdf.corpora.checking import OnDisk
+from asdf.corpora import KNOWN, choose, differences, find_tree
+from asdf.corpora.command import OnDisk, compare_with_disk
 from asdf.errors import AsdfError
 from asdf.recipe.declared_corpora import set_parts
 from asdf.segments import COLUMN
@@ -549,13 +549,27 @@ def test_what_does_not_fit_is_left_out_with_a_note(lay, read):
             "deepfake-eval-2024:test",
             "audio-metadata-publish.csv",
             "Filename,Ground Truth,Finetuning Set\n1.mp3,Fake\n",
-            "line 2: it has 2 columns, fewer than the header",
+            "line 2: it has 2 cells, but the first line has 3",
         ),
         (
             "esdd2:train",
             "development/metadata/train.csv",
             ESDD2.replace("original", "mixed"),
             "line 2: 'mixed' means neither bona fide nor spoof",
+        ),
+        # A class alone does not say which component is spoofed, or which algorithm made it.
+        (
+            "esdd2:train",
+            "development/metadata/train.csv",
+            ESDD2.replace("spoof_spoof", "spoof"),
+            "line 6: 'spoof' means neither bona fide nor spoof",
+        ),
+        ("add23-track3:dev", "dev/label.txt", "a.wav 0\nb.wav fake\n", "line 2: 'fake' means nei"),
+        (
+            "at-add-track1:dev",
+            "label/dev.csv",
+            "name,label\na.wav,real\nb.wav,fake,real\n",
+            "line 3: it has 3 cells, but the first line has 2",
         ),
         ("esdd2:val", "development/metadata/val.csv", "audio_path,label\n,-\n", "2: it names no r"),
         (
@@ -588,8 +602,7 @@ def test_what_does_not_fit_is_left_out_with_a_note(lay, read):
             "CFAD/clean_version/train_clean/x.wav",
             "",
             ": no recordings of subset 'clean-dev' found in the corpus's layout; recordings "
-            "elsewhere: 1, such as CFAD/clean_version/train_clean/x.wav. Was it unpacked "
-            "completely, without moving its folders?",
+            "elsewhere: 1, such as CFAD/clean_version/train_clean/x.wav. Was it unpacked without",
         ),
     ],
 )

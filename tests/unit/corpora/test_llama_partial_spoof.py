@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from asdf.corpora import KNOWN, compare_with_disk
+from asdf.corpora import KNOWN
+from asdf.corpora.command import compare_with_disk
 from asdf.errors import AsdfError
 from asdf.segments import COLUMN
 from asdf.trials.lists import open_tree

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from asdf.corpora.checking import OnDisk, compare_with_disk
+from asdf.corpora.command import OnDisk, compare_with_disk
 from asdf.errors import AsdfError
 from asdf.trials.lists import check_files, open_tree
 
@@ -65,6 +65,9 @@ def test_a_line_of_a_table_without_its_path_is_noted(lay, read):
     assert list(reading.notes) == [
         "fake/de/x/meta.csv has lines that end before their path, left out: 1, such as line 2"
     ]
+    lay({"fake/de/x/meta.csv": f"{table}2.5|./fake/de/x/b.wav|facebook|mms\n"})
+    with pytest.raises(AsdfError, match=r"meta\.csv, line 4: it has 4 cells, but"):
+        read("mlaad", root)
 
 
 def test_languages_in_tars_of_their_own_are_a_part_of_mlaad(lay, read):
@@ -129,7 +132,8 @@ def test_protocols_and_recordings_may_lie_next_to_each_other(lay, read):
         ("path,model\nx,y\n", "line 1: it has no column model_name, but path, model"),
         (COLUMNS + "x.wav,de,mms,x\n", "line 2: expected a path fake/"),
         (COLUMNS + f"{FIRST}/a.wav,de,,x\n", "line 2: expected a path fake/"),
-        (COLUMNS + f"{FIRST}/a.wav,de,mms\n", "line 2: it has 3 columns, fewer than the header"),
+        (COLUMNS + f"{FIRST}/a.wav,de,mms\n", "line 2: it has 3 cells, but the first line has 4"),
+        (COLUMNS + f"{FIRST}/a.wav,de,mms,x, y\n", "line 2: it has 5 cells, but"),
         (COLUMNS, "no trials found"),
         (
             COLUMNS + f'{FIRST}/a.wav,de,mms,"x\n' + ("y" * 99 + "\n") * 1400,

@@ -225,7 +225,7 @@ def test_names():
     assert parse_part("asvspoof19~0.1") == ("asvspoof19", StatedPart(0.1))
     assert parse_part("mlaad:de~2000~7") == ("mlaad:de", StatedPart(2000.0, 7))
     for name in ("x~", "x~0", "x~1.5", "x~-1", "x~a", "~0.1", "x~0.1~"):
-        with pytest.raises(UsageError, match="how much of the corpus to take"):
+        with pytest.raises(UsageError, match="state a share of the corpus"):
             parse_part(name)
     with pytest.raises(UsageError, match="2000 trials were requested of 903"):
         StatedPart(2000.0).of(TRIALS)

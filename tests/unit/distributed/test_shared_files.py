@@ -13,9 +13,8 @@ from asdf.distributed.shared_files import SharedFiles
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.settings.sections import SpeechActivity
-from asdf.trials.packed_lists import pack_list, unpack_list
 from asdf.trials.packed_names import Names
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, pack_list, unpack_list
 from tests.distributed.worlds import compute_in_worlds
 from tests.recordings import noise_waveforms, write_recordings
 

@@ -288,8 +288,8 @@ def test_words_become_scores(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a 1\nb 0.7\n", "line 2: expected an utterance and a class.*leave out --decisions"),
-        ("a 1\nname,predict\n", "line 2: expected an utterance and a class"),
+        ("a 1\nb 0.7\n", "line 2: expected an utterance and one of.*leave out --decisions"),
+        ("a 1\nname,predict\n", "line 2: expected an utterance and one of"),
         ("a 1\nb\n", "line 2"),
         ("a 1\na 0\n", "already"),
         ("name,predict\n", "no trial"),

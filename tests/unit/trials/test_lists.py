@@ -175,7 +175,7 @@ def test_a_recording_that_is_spelled_in_two_ways_comes_twice(write, tmp_path, ot
     assert str(caught.value) == (
         f"{path}, line 3: '{other}' is already in line 2 as 'a/b.flac' (1 line repeats an "
         "utterance). Every trial counts once: remove the repeated lines. Some of them have both "
-        "labels, one of which is wrong."
+        "labels."
     )
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from asdf.trials import packed_names as room
-from asdf.trials.packed_lists import pack_list, unpack_list
 from asdf.trials.packed_names import CodedColumn, Names
-from asdf.trials.trial_list import TrialList, join
+from asdf.trials.trial_list import TrialList, join, pack_list, unpack_list
 
 
 def assert_equal(one: TrialList, other: TrialList) -> None:

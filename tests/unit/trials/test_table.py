@@ -56,8 +56,8 @@ def test_what_would_not_be_read_back_is_not_written(tmp_path, value):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("utterance\tlabel\tx\tx\n", "line 1: a table of trials begins with the names"),
-        ("file\tlabel\n", "line 1: a table of trials begins with the names"),
+        ("utterance\tlabel\tx\tx\n", "line 1: a table of trials begins with names"),
+        ("file\tlabel\n", "line 1: a table of trials begins with names"),
         ("utterance\tlabel\tx\na\t1\n", "line 2: expected 3 values separated by TABs"),
         (
             "utterance\tlabel\tx\na\t1\ty\nb\tspoof\ty\n",
@@ -104,8 +104,7 @@ def test_a_repeated_trial_is_named_by_its_lines_not_by_its_index():
         collector.trials()
     assert str(caught.value) == (
         "list.txt, line 9: './a' is already in line 2 as 'a' (2 lines repeat an utterance). Every "
-        "trial counts once: remove the repeated lines. Some of them have both labels, one of which "
-        "is wrong."
+        "trial counts once: remove the repeated lines. Some of them have both labels."
     )
 
 

@@ -46,8 +46,8 @@ _OPENED = 100
 # More than the padding of a codec.
 _LENGTH_S = 0.1
 _SHOWN = 5
-_MIXED = "it is a mix, which lhotse computes: save it first (CutSet.save_audios, CutSet.to_shar)"
-_CHANGED = "its audio is changed by lhotse ({}): save it first (CutSet.save_audios, CutSet.to_shar)"
+_SAVE = "save it first (CutSet.save_audios, CutSet.to_shar)"
+_CUT = "lhotse cut simple -r recordings.jsonl.gz -s supervisions.jsonl.gz cuts.jsonl.gz"
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,12 @@ def read_lhotse(pattern: str, split: str, folder: Path, columns: Columns) -> tup
         AsdfError: a manifest does not exist or is damaged, a cut is not a part of a recording or
             has no label, or a label has no meaning.
     """
-    manifests = find_shards(pattern, folder, _manifests_in)
+    manifests = find_shards(
+        pattern,
+        folder,
+        lambda name: name.endswith(_MANIFESTS) and "cuts" in name,
+        f"no manifest of cuts (*cuts*.jsonl.gz) found. To make one: {_CUT}",
+    )
     rows = ShardRows(pattern)
     root: Path | None = None
     above = manifests.folder.absolute().parents[:_PARENTS]
@@ -90,8 +95,8 @@ def read_lhotse(pattern: str, split: str, folder: Path, columns: Columns) -> tup
     for manifest in manifests.names:
         if not manifest.endswith(_MANIFESTS):
             raise AsdfError(
-                f"{manifests.folder / manifest} is not a manifest of JSON lines: save it as "
-                ".jsonl.gz: lhotse copy OLD NEW.jsonl.gz"
+                f"{manifests.folder / manifest} is not a manifest of JSON lines: lhotse copy OLD "
+                "NEW.jsonl.gz makes one."
             )
         for number, cut in _cuts(manifests.folder / manifest, rows, manifest):
             if root is None and not cut.source.startswith("/"):
@@ -106,27 +111,13 @@ def read_lhotse(pattern: str, split: str, folder: Path, columns: Columns) -> tup
     return Reading(trials, audio=tuple(sorted(folders))), tree
 
 
-def _manifests_in(folder: Path) -> list[str]:
-    names = []
-    for path in folder.iterdir():
-        if path.name.endswith(_MANIFESTS) and "cuts" in path.name:
-            names.append(path.name)
-    if not names:
-        raise AsdfError(
-            f"{folder}: no manifest of cuts (*cuts*.jsonl.gz) found. To make one from recordings "
-            "and supervisions: lhotse cut simple -r recordings.jsonl.gz -s supervisions.jsonl.gz "
-            "cuts.jsonl.gz"
-        )
-    return sorted(names)
-
-
 def _root_of(source: str, candidates: list[Path]) -> Path:
     """Return the first folder that contains the first recording."""
     for root in candidates:
         path = root / source
         if path.exists() or find_folder(path) is not None:
             return root
-    tried = ", ".join(str(root) for root in dict.fromkeys(candidates))
+    tried = ", ".join(map(str, dict.fromkeys(candidates)))
     raise AsdfError(
         f"the recording {source!r} is in none of {tried}. After the manifest's name, give the "
         f"folder that its paths are relative to: ?{ROOT}=FOLDER"
@@ -145,8 +136,8 @@ def _compare_lengths(pattern: str, root: Path, stated: Mapping[str, float]) -> N
     if wrong:
         raise AsdfError(
             f"{pattern}: recordings in {root} have other lengths than the manifest states:"
-            f"{lines_and_more(wrong, _SHOWN)}\nMake it again, or after its name give the folder of "
-            f"its recordings: ?{ROOT}=FOLDER"
+            f"{lines_and_more(wrong, _SHOWN)}\nMake it again, or give their folder after its name: "
+            f"?{ROOT}=FOLDER"
         )
 
 
@@ -177,29 +168,30 @@ def _cut_of(entry: Mapping[str, Any]) -> _Cut:
     """
     name = str(entry.get("id", ""))
     kind = entry.get("type")
-    if kind not in ("MonoCut", "MultiCut", "Cut"):
-        if "sources" in entry or "recording_id" in entry:
-            kind = "recordings" if "sources" in entry else "supervisions"
-            raise AsdfError(
-                f"a manifest of {kind} has no cuts: lhotse cut simple -r recordings.jsonl.gz -s "
-                "supervisions.jsonl.gz cuts.jsonl.gz"
-            )
-        reason = _MIXED if kind == "MixedCut" else f"{kind!r} is not a cut of a recording"
-        raise AsdfError(f"cut {name!r}: {reason}")
     recording = entry.get("recording")
-    if not isinstance(recording, dict):
-        raise AsdfError(f"cut {name!r}: it names no recording (features are not read)")
     try:
-        if recording.get("transforms"):
+        problem = ""
+        if kind not in ("MonoCut", "MultiCut", "Cut"):
+            problem = f"{kind!r} is not a cut of a recording"
+            if kind == "MixedCut":
+                problem = f"it is a mix, which lhotse computes: {_SAVE}"
+            elif "sources" in entry or "recording_id" in entry:
+                kind = "recordings" if "sources" in entry else "supervisions"
+                problem = f"a manifest of {kind} has no cuts: {_CUT}"
+        elif not isinstance(recording, dict):
+            problem = "it names no recording (features are not read)"
+        elif recording.get("transforms"):
             changes = {str(each.get("name", each)) for each in recording["transforms"]}
-            raise AsdfError(f"cut {name!r}: {_CHANGED.format(', '.join(sorted(changes)))}")
+            problem = f"its audio is changed by lhotse ({', '.join(sorted(changes))}): {_SAVE}"
+        if problem or not isinstance(recording, dict):
+            raise AsdfError(f"cut {name!r}: {problem}")
         part = _part_of(entry, recording)
         source, channel = _source_of(entry, recording)
         fields = _fields_of(entry)
+        seconds = float(recording["duration"])
     # Decimal's own errors are of the kind ArithmeticError.
     except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise AsdfError(f"cut {name!r}: its fields are not those of a cut ({error!r})") from None
-    seconds = float(recording["duration"])
     return _Cut(name, source, part._replace(channel=channel), seconds, fields)
 
 
@@ -210,10 +202,8 @@ def _part_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> Part:
     whole = Decimal(str(recording["duration"]))
     frames = Decimal(1) / Decimal(str(recording["sampling_rate"]))
     # Comparisons with NaN raise their own errors.
-    if not (start.is_finite() and duration.is_finite()) or not 0 <= start < _MAX_S:
+    if not (0 <= start < _MAX_S and 0 < duration < _MAX_S):
         raise ValueError(f"start {start:.20g}, duration {duration:.20g}")
-    if not 0 < duration < _MAX_S:
-        raise ValueError(f"start {start}, duration {duration}")
     # Durations are rounded to nanoseconds, and less than a frame is not a part.
     if start == 0 and abs(duration - whole) < frames:
         return Part()
@@ -230,18 +220,13 @@ def _source_of(entry: Mapping[str, Any], recording: Mapping[str, Any]) -> tuple[
             continue
         channel = None if wanted == of_file else of_file.index(wanted[0])
         if channel is not None and len(wanted) > 1:
-            raise ValueError(
-                f"channels {wanted} of {of_file}: only one or all of a file can be read"
-            )
+            raise ValueError(f"channels {wanted} of {of_file}: only one or all can be read")
         kind, path = source["type"], str(source["source"])
         # The writer of Shar moves the bytes into a tar, and leaves an empty source.
         if kind == "shar" or (kind == "memory" and not path):
             return "", channel
         if kind != "file" or is_address(path):
-            raise ValueError(
-                f"its source is {kind} {path[:60]!r}; only files are read: CutSet.save_audios "
-                "writes them"
-            )
+            raise ValueError(f"its source is {kind} {path[:60]!r}, not a file: {_SAVE}")
         return path, channel
     raise ValueError(f"no file of its recording has the channels {wanted}")
 
@@ -267,8 +252,7 @@ def read_shar(pattern: str, split: str, folder: Path, columns: Columns) -> tuple
         AsdfError: a shard is missing or damaged, a cut has no recording or no label, or a label has
             no meaning.
     """
-    # The folder is itself the only one with shards, '' below itself.
-    found = find_shards(pattern, folder, lambda path: [""])
+    found = find_shards(pattern, folder)
     rows = ShardRows(pattern)
     shards: list[tuple[str, str]] = []
     for name in found.names:
@@ -277,17 +261,29 @@ def read_shar(pattern: str, split: str, folder: Path, columns: Columns) -> tuple
         if not indices:
             raise AsdfError(
                 f"{found.folder / name}: cuts.000000.jsonl.gz, as written by SharWriter, is "
-                "missing. Name the folder of the shards; for cuts without tars, write "
-                "lhotse:CUTS.jsonl.gz."
+                "missing. Name the folder of the shards, or lhotse:CUTS.jsonl.gz without tars."
             )
         shards += [(name, index) for index in sorted(indices)]
     tars = []
     for name, index in track(shards, len(shards), "reading the cuts of shards", unit="shards"):
         tar = f"{name}/recording.{index}.tar".lstrip("/")
         tars.append(tar)
-        members = _members_by_key(found.folder / tar)
+        location = find_folder(found.folder / tar)
+        if location is None:
+            raise AsdfError(
+                f"{found.folder / tar} does not exist: each cuts.N.jsonl.gz needs a recording.N.tar"
+            )
+        # The name of a cut may contain dots.
+        names = filter(is_recording, location.archive.names())
+        members = {member.rpartition(".")[0]: member for member in names}
         cuts = f"{name}/cuts.{index}.jsonl.gz".lstrip("/")
-        others = _fields_beside(found.folder / name, index, rows)
+        # JSON lines next to the cuts are further fields. Sorted, since of equal ones the last
+        # counts, and folders are listed in any order.
+        others: dict[str, dict[str, str]] = {}
+        for path in sorted((found.folder / name).glob(f"*.{index}.jsonl.gz")):
+            for _, entry in _entries(path, rows, path.name) if path.name[:5] != "cuts." else ():
+                plain = plain_fields(entry)
+                others.setdefault(plain.pop("cut_id", ""), {}).update(plain)
         for number, cut in _cuts(found.folder / cuts, rows, cuts):
             if cut.name not in members:
                 rows.problems.append(f"{cuts}, line {number}: {tar} has no {cut.name!r}")
@@ -295,33 +291,6 @@ def read_shar(pattern: str, split: str, folder: Path, columns: Columns) -> tuple
             fields = {**cut.fields, **others.get(cut.name, {})}
             rows.add(f"{tar}/{part_path(members[cut.name], cut.part)}", fields, number)
     return Reading(rows.trials(columns), audio=tuple(tars)), Tree(found.folder)
-
-
-def _members_by_key(tar: Path) -> dict[str, str]:
-    """Return the names of the recordings in a tar by the names of their cuts."""
-    location = find_folder(tar)
-    if location is None:
-        raise AsdfError(f"{tar} does not exist: each cuts.N.jsonl.gz needs a recording.N.tar")
-    members = {}
-    for name in location.archive.names():
-        if is_recording(name):
-            # The name of a cut may contain dots.
-            members[name.rpartition(".")[0]] = name
-    return members
-
-
-def _fields_beside(folder: Path, index: str, rows: ShardRows) -> dict[str, dict[str, str]]:
-    """Return the fields in JSON lines next to the cuts, by the name of the cut."""
-    fields: dict[str, dict[str, str]] = {}
-    # Sorted, since of equal fields the last one counts, and folders are listed in any order.
-    for path in sorted(folder.iterdir()):
-        is_field = path.name.endswith(f".{index}.jsonl.gz") and not path.name.startswith("cuts.")
-        if not is_field:
-            continue
-        for _, entry in _entries(path, rows, path.name):
-            plain = plain_fields(entry)
-            fields.setdefault(plain.pop("cut_id", ""), {}).update(plain)
-    return fields
 
 
 LHOTSE = KnownCorpus(

@@ -8,36 +8,51 @@ The layout of the Arena's sets ({path, audio, label, notes}; notes is JSON with 
 is a class of [bonafide, spoof]) follows its documentation and its checker
 (lab260ru/speech_spoof_bench: docs/developing/new-dataset.md, loader.py); names of shards and splits
 follow the hub's convention.
+
+A data set of the hub with several configurations or splits needs a name that selects one, and only
+the selected shards are downloaded.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from asdf.corpora import KnownCorpus, Reading, first_there, is_there, join_name, with_files
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.stores.archives import find_folder
-from asdf.extras.stores.parquet import ParquetArchive, ParquetTable, open_table
-from asdf.extras.stores.sets.hub_sets import download_dataset, locate_shard
+from asdf.extras.stores.parquet import NAMES, ParquetArchive, ParquetTable
+from asdf.extras.stores.parquet import PARQUET as SUFFIX
 from asdf.facts import Published
-from asdf.text import shorten
+from asdf.hub import HubName, explained, look_up, parse_dataset
+from asdf.text import did_you_mean, quoted_and_more, shorten
+from asdf.trials.label_files import OF_SPOOFS
 from asdf.trials.label_words import LABEL_NAMES, Columns, are_labels, meaning_of, plain_word
 from asdf.trials.lists import Tree, open_tree
 from asdf.trials.table import TrialCollector
 from asdf.trials.trial_list import TrialList
 
-_SUFFIX = ".parquet"
 _LABELS = ("label", "labels", "key", "target", "class")
-_NAMES = ("path", "file", "file_name", "filename")
-_OF_SPOOFS = ("attack", "vocoder")
 # The classes of the Arena's sets, 0 and 1.
 _CLASSES = ("bonafide", "spoof")
 # Names of entries in notes, and the names used here.
 _ENTRIES = {"speaker_id": "speaker", "attack_id": "attack"}
+_NUMBERED = re.compile(r"(.+?)-\d+-of-\d+(-[0-9a-f]+)?")
+_SHOWN = 8
+CONVERTED = "refs/convert/parquet"
+"""Revision with the hub's own conversion of public data sets to parquet."""
+
+_DECLARE = (
+    "Corpus(reader='parquet', folder=..., columns={'label': '...'}, bona_fide='...'), or with "
+    "reader='hub:ORG/NAME:SPLIT' instead of the folder"
+)
+
+T = TypeVar("T")
 
 
 def read_parquet(
@@ -55,7 +70,22 @@ def read_parquet(
             meaning.
         UsageError: pyarrow is not installed, or a column in `columns` does not exist.
     """
-    return read_shards(tree, _find_shards(tree, split, under), columns)
+    shards = defaultdict(list)
+    for name in tree.files(under):
+        if name.lower().endswith(SUFFIX):
+            shards[locate_shard(name).split].append(name)
+    if not shards:
+        raise AsdfError(
+            f"{tree.path(under)}: no parquet files found. Is it the folder of the data set, laid "
+            "out as on the hub?"
+        )
+    if split and split not in shards:
+        raise AsdfError(
+            f"{tree.path(under)}: no parquet file belongs to a split {split!r}. There are "
+            f"{', '.join(sorted(shards))}."
+        )
+    chosen = shards[split] if split else sorted(chain.from_iterable(shards.values()))
+    return read_shards(tree, chosen, columns)
 
 
 def read_shards(tree: Tree, shards: Sequence[str], columns: Columns | None = None) -> Reading:
@@ -67,7 +97,7 @@ def read_shards(tree: Tree, shards: Sequence[str], columns: Columns | None = Non
     parts = []
     notes = []
     for shard in shards:
-        table = open_table(tree.path(shard))
+        table = ParquetTable(tree.path(shard))
         part = _Shard(shard, table, columns or Columns())
         if part.is_of_recordings:
             parts.append(part)
@@ -91,10 +121,10 @@ def read_datasets(where: str, split: str, folder: Path, columns: Columns) -> tup
     """
     tree = open_tree(folder / Path(where).expanduser())
     arrow = [name for name in tree.files() if name.endswith(".arrow")]
-    if arrow and not any(name.endswith(_SUFFIX) for name in tree.files()):
+    if arrow and not any(name.endswith(SUFFIX) for name in tree.files()):
         raise AsdfError(
-            f"{tree.root} holds {arrow[0]}, as Dataset.save_to_disk writes it, which only that "
-            "library reads. Write parquet: datasets.load_from_disk(FOLDER).to_parquet("
+            f"{tree.root} holds {arrow[0]}, which only the library datasets reads. Write parquet: "
+            "datasets.load_from_disk(FOLDER).to_parquet("
             f"'FOLDER/{split or 'train'}-00000-of-00001.parquet')."
         )
     return read_parquet(tree, split, columns), tree
@@ -111,39 +141,127 @@ def read_hub(where: str, split: str, folder: Path, columns: Columns) -> tuple[Re
     return read_shards(tree, shards, columns), tree
 
 
+def download_dataset(text: str, split: str = "") -> tuple[Path, list[str]]:
+    """Download the shards of one split of a data set, unless they are in the cache.
+
+    Returns:
+        Folder of the commit, whose name is the commit, and paths of the shards relative to it.
+
+    Args:
+        text: Name, as in `parse_dataset`.
+        split: Name of the split; '' if there is only one.
+
+    Raises:
+        UsageError: huggingface_hub is not installed, or the name does not select a configuration or
+            split; the message lists them.
+        AsdfError: the data set does not exist, has no parquet, or cannot be downloaded.
+    """
+    name, configuration = parse_dataset(text)
+    contents = look_up(name)
+    with explained(name):
+        shards = choose_shards(name, configuration, split, list(contents.sizes))
+        return contents.download(shards), shards
+
+
+def choose_shards(dataset: HubName, wanted: str, split: str, names: Sequence[str]) -> list[str]:
+    """Return the shards of a split among the files of a repository, sorted.
+
+    Args:
+        wanted: Name of the configuration; '' for none.
+
+    Raises:
+        UsageError: there are several configurations or splits, and the name does not select one.
+        AsdfError: the repository has no parquet, or not the selected one.
+    """
+    by_split: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name in names:
+        if name.lower().endswith(SUFFIX):
+            folder, of_split = locate_shard(name)
+            # Names that the hub's tools use for a data set without configurations.
+            configuration = "" if folder in ("data", "default") else folder
+            by_split[configuration][of_split].append(name)
+    where = str(dataset)
+    if not by_split:
+        hint = f"hub:{dataset.repository}@{CONVERTED}"
+        if dataset.revision == CONVERTED:
+            hint = "its files, by hf download --repo-type dataset, and a list of them"
+        raise AsdfError(
+            f"{where} holds no parquet files, but {quoted_and_more(sorted(names), _SHOWN)}. The "
+            f"hub converts public data sets itself (large ones in part): try {hint}."
+        )
+    splits = _pick("configuration", wanted, by_split, where, "/")
+    return sorted(_pick("split", split, splits, where, ":"))
+
+
+def _pick(what: str, wanted: str, known: Mapping[str, T], where: str, sign: str) -> T:
+    """Return the value of the wanted name, or the only value if no name is wanted.
+
+    Raises:
+        UsageError: there are several, and no name is wanted.
+        AsdfError: there is none with this name.
+    """
+    names = sorted(known)
+    if wanted and wanted not in known:
+        raise AsdfError(
+            f"{where} has no {what} {wanted!r}.{did_you_mean(wanted, names)} It has "
+            f"{', '.join(name or '(no name)' for name in names)}."
+        )
+    if not wanted and len(names) > 1 and "" not in known:
+        raise UsageError(
+            f"{where} has {len(names)} of them, so name the {what}: "
+            f"{', '.join(f'{where}{sign}{name}' for name in names)}."
+        )
+    if not wanted:
+        # Without a name if there is one, since '' is sorted first.
+        wanted = names[0]
+    return known[wanted]
+
+
+class ShardPlace(NamedTuple):
+    """The part of a data set that a shard belongs to.
+
+    Attributes:
+        folder: Folder of its configuration; '' if there is none.
+        split: Split that it belongs to.
+    """
+
+    folder: str
+    split: str
+
+
+def locate_shard(name: str) -> ShardPlace:
+    """Return the configuration and split that a shard belongs to.
+
+    Examples:
+        >>> locate_shard("data/test-00000-of-00002.parquet")
+        ShardPlace(folder='data', split='test')
+        >>> locate_shard("en/test/0000.parquet")  # the hub's own conversions
+        ShardPlace(folder='en', split='test')
+    """
+    folder, _, file_name = name.rpartition("/")
+    stem = file_name.rpartition(".")[0]
+    numbered = _NUMBERED.fullmatch(stem)
+    if numbered:
+        return ShardPlace(folder, numbered.group(1))
+    if stem.isdigit() and folder:
+        outer, _, split = folder.rpartition("/")
+        return ShardPlace(outer, split)
+    return ShardPlace(folder, stem)
+
+
 def read_parquet_list(path: Path, columns: Columns | None = None) -> TrialList:
     """Read a list in parquet with a row per recording, its path and label, such as DeepFense's.
 
     Raises:
         AsdfError, UsageError: as `read_parquet`.
     """
-    shard = _Shard("", open_table(path), columns or Columns())
+    shard = _Shard("", ParquetTable(path), columns or Columns())
     if not shard.is_list:
         raise AsdfError(
             f"{path} is not a list: it needs columns of paths and of labels, and has "
             f"{', '.join(shard.table.columns)}."
         )
     return _collect(path, [shard], listed=True)
-
-
-def _find_shards(tree: Tree, split: str, under: str) -> list[str]:
-    shards = defaultdict(list)
-    for name in tree.files(under):
-        if name.lower().endswith(_SUFFIX):
-            shards[locate_shard(name).split].append(name)
-    if not shards:
-        raise AsdfError(
-            f"{tree.path(under)}: no parquet files found. Is it the folder of the data set, laid "
-            "out as on the hub?"
-        )
-    if not split:
-        return sorted(name for names in shards.values() for name in names)
-    if split not in shards:
-        raise AsdfError(
-            f"{tree.path(under)}: no parquet file belongs to a split {split!r}. There are "
-            f"{', '.join(sorted(shards))}."
-        )
-    return shards[split]
 
 
 class _Shard:
@@ -169,26 +287,18 @@ class _Shard:
                 raise UsageError(
                     f"{table.path} has no column {wanted!r}: it has {', '.join(table.columns)}."
                 )
-        self._path = self._first(columns.names.get("path"), _NAMES)
-        self._label = self._first(columns.names.get("label"), _LABELS) or self._find_label()
+        path = [name for name in NAMES if name in table.columns]
+        label = [name for name in _LABELS if name in table.columns]
+        # Reversed, so that of several spellings of a name the first column remains.
+        plain = {plain_word(name): name for name in reversed(table.columns)}
+        label += [plain[name] for name in LABEL_NAMES if name in plain]
+        meant = [column for column, names in self._classes.items() if are_labels(column, names)]
+        label += meant if len(meant) == 1 else []
+        self._path = columns.names.get("path", next(iter(path), ""))
+        self._label = columns.names.get("label", next(iter(label), ""))
         # The data set's own description of its classes takes precedence.
         if columns.classes and self._label not in self._classes:
             self._classes[self._label] = list(columns.classes)
-
-    def _first(self, wanted: str | None, names: Sequence[str]) -> str:
-        if wanted is not None:
-            return wanted
-        return next((name for name in names if name in self.table.columns), "")
-
-    def _find_label(self) -> str:
-        """Return the only column with a label's name, or with labels as classes or words."""
-        # Reversed, so that of several spellings of a name the first column remains.
-        plain = {plain_word(name): name for name in reversed(self.table.columns)}
-        for name in LABEL_NAMES:
-            if name in plain:
-                return plain[name]
-        meant = [column for column, names in self._classes.items() if are_labels(column, names)]
-        return meant[0] if len(meant) == 1 else ""
 
     @property
     def is_list(self) -> bool:
@@ -205,21 +315,18 @@ class _Shard:
         # The library datasets writes only paths if recordings were files.
         return audio is not None and (self.table.has_audio or not audio.path_leaf)
 
-    def _paths_in_audio(self, path_leaf: str) -> list[str]:
-        paths = []
-        for row, path in enumerate(self.table.read([path_leaf])[path_leaf]):
-            if not path:
+    def ids(self) -> list[str]:
+        """Return the names of the recordings in the tree, a name per row."""
+        if not self.holds_audio and self.table.audio is not None:
+            leaf = self.table.audio.path_leaf
+            paths = self.table.read([leaf])[leaf]
+            if None in paths or "" in paths:
+                row = next(row for row, path in enumerate(paths) if not path)
                 raise AsdfError(
                     f"{self.table.path}: row {row} has neither a recording nor a path of one. "
                     "Leave it out, or write the data set again with its recordings."
                 )
-            paths.append(path if path.startswith("/") else join_name(self.folder, path))
-        return paths
-
-    def ids(self) -> list[str]:
-        """Return the names of the recordings in the tree, a name per row."""
-        if not self.holds_audio and self.table.audio is not None:
-            return self._paths_in_audio(self.table.audio.path_leaf)
+            return [path if path[0] == "/" else join_name(self.folder, path) for path in paths]
         if self.name and self.table.audio is not None:
             folder = find_folder(self.table.path)
             archive = None if folder is None else folder.archive
@@ -233,36 +340,31 @@ class _Shard:
         if not self._label:
             raise AsdfError(
                 f"{self.table.path} has no column of labels: it has "
-                f"{', '.join(self.table.columns)}. Declare it in run.py: Corpus(reader='parquet', "
-                "folder=..., columns={'label': '...'}, bona_fide='...'), or Corpus("
-                "reader='hub:ORG/NAME:SPLIT', columns={'label': '...'}, bona_fide='...')."
+                f"{', '.join(self.table.columns)}. Declare it in run.py, {_DECLARE}."
             )
         # Millions of rows have a handful of different labels.
         known: dict[Any, int] = {}
+        stated = self._columns.bona_fide_values
         for row, value in enumerate(self.table.read([self._label])[self._label]):
+            where = f"{self.table.path}, row {row}: {self._label} = {shorten(repr(value))}"
             if isinstance(value, list | dict):
                 raise AsdfError(
-                    f"{self.table.path}, row {row}: {self._label} = {shorten(repr(value))} is not "
-                    "a single value, as a label must be. Declare the column of labels in run.py, "
-                    f"columns={{'label': '...'}}; the columns are {', '.join(self.table.columns)}."
+                    f"{where} is not a single value, as a label must be. Declare its column in "
+                    f"run.py, {_DECLARE}; the columns are {', '.join(self.table.columns)}."
                 )
             if value not in known:
-                known[value] = self._label_of(value, row)
+                word = self._word_of(self._label, value)
+                label = meaning_of(self._label, word)
+                if stated:
+                    label = int(not stated.isdisjoint((word.lower(), str(value).lower())))
+                if label is None:
+                    raise AsdfError(
+                        f"{where}: its meaning is not known, neither from its name nor from a "
+                        f"description of the classes. Declare what is bona fide in run.py, "
+                        f"{_DECLARE}."
+                    )
+                known[value] = label
             yield known[value]
-
-    def _label_of(self, value: object, row: int) -> int:
-        word = self._word_of(self._label, value)
-        if stated := self._columns.bona_fide_values:
-            return int(not stated.isdisjoint((word.lower(), str(value).lower())))
-        label = meaning_of(self._label, word)
-        if label is None:
-            raise AsdfError(
-                f"{self.table.path}, row {row}: the meaning of {self._label} = {value!r} is not "
-                "known: neither its name nor a description of the classes states it. Declare the "
-                "value that is bona fide in run.py: Corpus(reader='parquet', folder=..., "
-                "bona_fide='...'), or Corpus(reader='hub:ORG/NAME:SPLIT', bona_fide='...')."
-            )
-        return label
 
     def _word_of(self, column: str, value: object) -> str:
         """Return a value as a word; for a class, its name."""
@@ -277,7 +379,7 @@ class _Shard:
     def columns(self) -> dict[str, list[str]]:
         """Return the other columns that may describe a trial, as words; for notes, its entries."""
         described = {theirs: ours for ours, theirs in self._columns.names.items()}
-        taken = {self._label, self._path, "path", "file", "file_name", "filename"}
+        taken = {self._label, self._path, *NAMES}
         # Here, because asdf works without it as long as no parquet is read.
         import pyarrow
 
@@ -314,7 +416,7 @@ def _collect(path: Path, shards: Sequence[_Shard], listed: bool = False) -> Tria
             described = []
             for name, column in zip(names, values, strict=True):
                 # A bona fide trial has no attack, whatever the file states.
-                has_none = label == 1 and name in _OF_SPOOFS
+                has_none = label == 1 and name in OF_SPOOFS
                 described.append("-" if has_none else column[index])
             collector.add(row, ids[index], label, described)
     return collector.trials()
@@ -348,26 +450,19 @@ def _read_arena(tree: Tree, name: str) -> Reading:
             f"{_ARENA}/{name} --repo-type dataset --local-dir {tree.root / name}"
         )
     labels = join_name(under, _LABEL_TABLE)
-    if is_there(tree, labels):
-        shards = [name for name in tree.files(under) if name.endswith(_SUFFIX)]
-        if not any(locate_shard(name).split == "test" for name in shards):
-            return _read_labels(tree, labels, under)
-    return read_parquet(tree, "test", Columns(classes=_CLASSES), under)
-
-
-def _read_labels(tree: Tree, name: str, under: str) -> Reading:
-    """Read a set whose audio may not be redistributed: its labels, and separate recordings.
-
-    The recordings are those below its folder that have the names of the utterances.
-    """
-    table = open_table(tree.path(name))
+    if not is_there(tree, labels) or any(
+        name.endswith(SUFFIX) and locate_shard(name).split == "test" for name in tree.files(under)
+    ):
+        return read_parquet(tree, "test", Columns(classes=_CLASSES), under)
+    # The audio of some sets may not be redistributed: there are only labels, and recordings below
+    # the set's folder with the names of the utterances.
+    table = ParquetTable(tree.path(labels))
     wanted = ("utterance_id", "label")
     missing = [column for column in wanted if column not in table.columns]
     if missing:
         raise AsdfError(
-            f"{table.path} has no column {missing[0]!r}: it has {', '.join(table.columns)}. The "
-            "labels of a set of the Arena are a table of utterance_id and label: download the set "
-            "again."
+            f"{table.path} has no column {missing[0]!r}, but {', '.join(table.columns)}. Labels of "
+            "a set of the Arena are utterance_id and label: download the set again."
         )
     values = table.read(wanted)
     collector = TrialCollector(table.path, ["utterance_id"])

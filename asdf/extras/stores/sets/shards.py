@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from asdf.errors import AsdfError, UsageError
 from asdf.text import lines_and_more, quoted_and_more
-from asdf.trials.label_files import likely_labels, our_name
+from asdf.trials.label_files import OF_SPOOFS, likely_labels, our_name
 from asdf.trials.label_words import Columns, labels_of_values
 from asdf.trials.table import TrialCollector
 from asdf.trials.trial_list import UNLABELLED, TrialList
@@ -44,13 +44,17 @@ class Shards(NamedTuple):
     names: list[str]
 
 
-def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str]]) -> Shards:
+def find_shards(
+    pattern: str, folder: Path, is_shard: Callable[[str], bool] | None = None, without: str = ""
+) -> Shards:
     """Return the shards of a pattern.
 
     Args:
         pattern: Path, with `{000..099}`, `{de,en}` or `*` for several shards.
         folder: Folder that the pattern is relative to.
-        of_folder: Function that returns the names of the shards in a folder.
+        is_shard: Function of the name of a file that says whether it is a shard, for a path of a
+            folder of them; None: the folder is itself the only one.
+        without: Sentence about a folder without shards.
 
     Raises:
         AsdfError: shards do not exist, or there are none.
@@ -61,31 +65,33 @@ def find_shards(pattern: str, folder: Path, of_folder: Callable[[Path], list[str
     # The name of the folder that the pattern is relative to is not expanded.
     given = len(parts) - len(pattern.split("/"))
     wild = [number for number, part in enumerate(parts) if number >= given and _WILD.search(part)]
-    if not wild:
-        if path.is_dir():
-            return Shards(path, of_folder(path))
-        return Shards(path.parent, _existing(path.parent, [path.name]))
-    root = Path("/".join(parts[: wild[0]]) or ("/" if str(path).startswith("/") else "."))
-    names: list[str] = []
-    for name in _expand("/".join(parts[wild[0] :])):
-        if "*" not in name and "[" not in name:
-            names.append(name)
-        else:
-            names += sorted(found.relative_to(root).as_posix() for found in root.glob(name))
+    if not wild and path.is_dir():
+        names = [""]
+        if is_shard is not None:
+            names = sorted(filter(is_shard, (each.name for each in path.iterdir())))
+        if not names:
+            raise AsdfError(f"{path}: {without}")
+        return Shards(path, names)
+    root, names = path.parent, [path.name]
+    if wild:
+        root = Path("/".join(parts[: wild[0]]) or ("/" if str(path).startswith("/") else "."))
+        names = []
+        for name in _expand("/".join(parts[wild[0] :])):
+            if "*" not in name and "[" not in name:
+                names.append(name)
+            else:
+                names += sorted(found.relative_to(root).as_posix() for found in root.glob(name))
     if not names:
         raise AsdfError(f"{root}: nothing matches {pattern}. Check the path.")
     # Patterns such as {a*,ab*} overlap, and a shard that is read twice would repeat its trials.
-    return Shards(root, _existing(root, list(dict.fromkeys(names))))
-
-
-def _existing(root: Path, names: list[str]) -> list[str]:
+    names = list(dict.fromkeys(names))
     missing = [name for name in names if not (root / name).exists()]
     if missing:
         raise AsdfError(
             f"{root}: {len(missing)} of the {len(names)} named shards do not exist: "
             f"{quoted_and_more(missing, _SHOWN)}. Check the path, or leave them out of the name."
         )
-    return names
+    return Shards(root, names)
 
 
 def _expand(pattern: str) -> Iterator[str]:
@@ -94,30 +100,25 @@ def _expand(pattern: str) -> Iterator[str]:
     if match is None:
         yield pattern
         return
-    for word in _words(match.group(1), pattern):
+    inside = match.group(1)
+    words = inside.split(",")
+    if limits := _RANGE.fullmatch(inside):
+        first, last = map(int, limits.groups())
+        if not 0 <= last - first < _MOST:
+            raise UsageError(
+                f"{pattern!r}: the range {{{inside}}} names {max(last - first + 1, 0):,} shards; 1 "
+                f"to {_MOST:,} are possible."
+            )
+        # As in shells, a leading zero means numbers of one width.
+        width = len(limits[1]) * limits[1].startswith("0")
+        words = [f"{number:0{width}d}" for number in range(first, last + 1)]
+    elif len(words) == 1:
+        raise UsageError(
+            f"{pattern!r}: braces must hold a range or words, such as {{000..999}} or {{de,en}}."
+        )
+    for word in words:
         for rest in _expand(pattern[match.end() :]):
             yield pattern[: match.start()] + word + rest
-
-
-def _words(inside: str, pattern: str) -> list[str]:
-    limits = _RANGE.fullmatch(inside)
-    if limits is None:
-        if "," not in inside:
-            raise UsageError(
-                f"{pattern!r}: braces must hold a range or words, such as {{000000..000999}} or "
-                "{de,en}."
-            )
-        return inside.split(",")
-    first, last = limits.groups()
-    count = int(last) - int(first) + 1
-    if not 0 < count <= _MOST:
-        raise UsageError(
-            f"{pattern!r}: the range {{{inside}}} names {max(count, 0):,} shards; 1 to {_MOST:,} "
-            "are possible."
-        )
-    # As in shells, a leading zero means numbers of one width.
-    width = len(first) * first.startswith("0")
-    return [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]
 
 
 NO_LABEL = "none"
@@ -126,7 +127,6 @@ NO_LABEL = "none"
 _LISTED = 10
 # Number of values examined to find out what a field holds.
 _LOOKED_AT = 200
-_OF_SPOOFS = ("attack", "vocoder")
 _RESERVED = ("", "utterance", "label")
 # A class number in shards is a label whose meaning the user must state.
 _CLASS_NUMBER = "cls"
@@ -180,6 +180,8 @@ class ShardRows:
             AsdfError: recordings have problems, a label is missing or has no meaning, or a
                 recording is repeated.
         """
+        # Damaged rows may lack the very field that is the label, and would mislead the search.
+        self._refuse_problems()
         count = len(self._ids)
         for column in self._columns.values():
             column += [""] * (count - len(column))
@@ -187,19 +189,15 @@ class ShardRows:
         labels: Sequence[int] = [UNLABELLED] * count
         if label:
             words = self._columns[label]
-            for name, word in zip(self._ids, words, strict=True):
-                if not word:
-                    self.problems.append(f"{name}: it has no {label}")
-            self._refuse_problems(count)
+            pairs = zip(self._ids, words, strict=True)
+            self.problems += [f"{name}: it has no {label}" for name, word in pairs if not word]
+            self._refuse_problems()
             advice = (
                 "After the name, specify the values that are bona fide, ?bona_fide=VALUE; all "
                 f"others are then spoofs. To score recordings without labels: ?label={NO_LABEL}"
             )
             bona_fide = columns.bona_fide_values
             labels = labels_of_values(label, words, str(self.path), bona_fide, advice)
-        return self._collect(columns, label, labels)
-
-    def _collect(self, columns: Columns, label: str, labels: Sequence[int]) -> TrialList:
         ours = {theirs: name for name, theirs in columns.names.items()}
         others: dict[str, list[str]] = {}
         for name, values in self._columns.items():
@@ -208,21 +206,21 @@ class ShardRows:
                 others[known] = values
         collector = TrialCollector(Path(self.path), list(others))
         # zip() without columns would yield no rows.
-        rows = zip(*others.values(), strict=True) if others else iter([()] * len(labels))
+        rows = zip(*others.values(), strict=True) if others else iter([()] * count)
         for line, name, value, row in zip(self._lines, self._ids, labels, rows, strict=True):
-            cells = list(row)
-            for index, column in enumerate(others):
-                if value == 1 and column in _OF_SPOOFS:
-                    cells[index] = "-"
+            cells = [
+                "-" if value == 1 and column in OF_SPOOFS else cell
+                for column, cell in zip(others, row, strict=True)
+            ]
             collector.add(line, name, value, cells)
         return collector.trials()
 
-    def _refuse_problems(self, count: int) -> None:
+    def _refuse_problems(self) -> None:
         if self.problems:
             raise AsdfError(
                 f"{self.path}: {len(self.problems)} problems with its recordings, of which "
-                f"{count:,} were read:{lines_and_more(self.problems, _LISTED)}\nFix the program "
-                "that wrote them, or leave them out."
+                f"{len(self._ids):,} were read:{lines_and_more(self.problems, _LISTED)}\nFix the "
+                "program that wrote them, or leave them out."
             )
 
     def _label_column(self, columns: Columns) -> str:
@@ -231,39 +229,32 @@ class ShardRows:
         Raises:
             AsdfError: no field, or more than one, may be the label.
         """
-        # Damaged rows may lack the very field that is the label, and would mislead the search.
-        self._refuse_problems(len(self._ids))
         stated = columns.names.get("label", "")
         if stated == NO_LABEL and NO_LABEL not in self._columns:
             return ""
-        if stated and stated not in self._columns:
+        if stated in self._columns:
+            return stated
+        names = list(self._columns)
+        values = self._columns.values()
+        firsts = [list(islice(filter(None, each), _LOOKED_AT)) for each in values]
+        likely = [] if stated else likely_labels(names, firsts)
+        if len(likely) == 1:
+            return names[likely[0]]
+        if not stated and not likely and _CLASS_NUMBER in self._columns:
+            return _CLASS_NUMBER
+        problem = "no field is a label of the two classes"
+        if stated:
             problem = f"there is no field {stated!r}"
-        else:
-            names = list(self._columns)
-            firsts = []
-            for values in self._columns.values():
-                firsts.append(list(islice(filter(None, values), _LOOKED_AT)))
-            likely = likely_labels(names, firsts)
-            if stated or len(likely) == 1:
-                return stated or names[likely[0]]
-            if not likely and _CLASS_NUMBER in self._columns:
-                return _CLASS_NUMBER
-            problem = "no field is a label of the two classes"
-            if likely:
-                named = ", ".join(names[index] for index in likely)
-                problem = f"several fields may be the label ({named})"
+        elif likely:
+            named = ", ".join(names[index] for index in likely)
+            problem = f"several fields may be the label ({named})"
+        pairs = zip(names, firsts, strict=True)
+        shown = [f"{name} ({next(iter(first), 'empty')[:40]})" for name, first in pairs]
         raise AsdfError(
-            f"{self.path}: {problem}. Fields and the first value of each: {self._describe()}. "
-            "After the name, choose the right one: ?label=FIELD, and the value that is bona fide: "
-            f"?label=FIELD,bona_fide=VALUE. To score recordings without labels: ?label={NO_LABEL}."
+            f"{self.path}: {problem}. Fields and the first value of each: "
+            f"{', '.join(shown) or 'none'}. After the name, choose the label and the value that is "
+            f"bona fide, ?label=FIELD,bona_fide=VALUE, or score without labels: ?label={NO_LABEL}."
         )
-
-    def _describe(self) -> str:
-        shown = []
-        for name, values in self._columns.items():
-            first = next(filter(None, values), "empty")
-            shown.append(f"{name} ({first[:40]})")
-        return ", ".join(shown) or "none"
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
@@ -287,11 +278,11 @@ def plain_fields(entries: object) -> dict[str, str]:
 
     Nested entries do not describe a trial in one word, and are left out.
     """
-    fields: dict[str, str] = {}
     if not isinstance(entries, dict):
-        return fields
-    for name, value in entries.items():
-        if isinstance(value, str | int | float):
-            # TABs and line breaks would corrupt tables of trials.
-            fields[str(name)] = " ".join(str(value).split())
-    return fields
+        return {}
+    # TABs and line breaks would corrupt tables of trials.
+    return {
+        str(name): " ".join(str(value).split())
+        for name, value in entries.items()
+        if isinstance(value, str | int | float)
+    }

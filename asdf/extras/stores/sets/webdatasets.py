@@ -7,8 +7,8 @@ file name, as in the library webdataset.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from asdf.corpora import KnownCorpus, Reading, is_recording
@@ -22,25 +22,12 @@ from asdf.trials.lists import Tree
 
 # Maximum size of a member that describes a recording; longer ones are ignored.
 _MOST_BYTES = 2**20
-_SHOWN_BYTES = "1 MB"
 # Suffixes of text members: `a.cls`, `a.speaker.txt`.
 _TEXTS = ("cls", "txt", "label", "text")
 # Transcripts would need more memory than everything else, and are not used in results.
 _TRANSCRIPTS = ("txt", "text", "transcript", "transcription")
 AUDIO = "audio"
 """Key of the recording's member if samples have several: `?audio=left.flac`."""
-
-
-@dataclass
-class _Sample:
-    """Members of a sample by their suffixes.
-
-    Attributes:
-        offset: Position of the first member in the tar.
-    """
-
-    offset: int
-    members: dict[str, int] = field(default_factory=dict)
 
 
 def read_webdataset(
@@ -57,68 +44,61 @@ def read_webdataset(
         AsdfError: shards do not exist or are damaged, samples lack a recording or a label, or a
             label has no meaning.
     """
-    shards = find_shards(pattern, folder, _tars_in)
+    without = "no shards (*.tar) found. Check the path."
+    shards = find_shards(pattern, folder, lambda name: name.endswith(".tar"), without)
     rows = ShardRows(pattern)
     what = "reading what shards say of their recordings"
     for shard in track(shards.names, len(shards.names), what, unit="shards"):
-        archive = _open(shards.folder / shard)
+        location = find_folder(shards.folder / shard)
+        if location is None:
+            raise AsdfError(
+                f"{shards.folder / shard} is not a tar. Name shards, or the folder that holds them."
+            )
+        archive = location.archive
         names = list(archive.names())
-        for key, sample in _samples(archive, names):
+        for key, members in _samples(archive, names):
             with rows.noting(f"{shard}/{key}"):
-                recording = _recording_of(sample, columns.names.get(AUDIO, ""))
+                recording = _recording_of(members, columns.names.get(AUDIO, ""))
                 fields: dict[str, str] = {}
-                for end, position in sample.members.items():
+                for end, position in members.items():
                     with rows.noting(f"{shard}/{key}.{end}"):
                         fields.update(_fields_of(archive, end, position, columns))
-                rows.add(f"{shard}/{names[sample.members[recording]]}", fields)
+                rows.add(f"{shard}/{names[members[recording]]}", fields)
     return Reading(rows.trials(columns), audio=tuple(shards.names)), Tree(shards.folder)
 
 
-def _tars_in(folder: Path) -> list[str]:
-    names = sorted(path.name for path in folder.iterdir() if path.suffix == ".tar")
-    if not names:
-        raise AsdfError(f"{folder}: no shards (*.tar) found. Check the path.")
-    return names
+def _samples(archive: Archive, names: list[str]) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the samples of a shard in the order in which they were written.
 
-
-def _open(path: Path) -> Archive:
-    location = find_folder(path)
-    if location is None:
-        raise AsdfError(f"{path} is not a tar. Name shards, or the folder that holds them.")
-    return location.archive
-
-
-def _samples(archive: Archive, names: list[str]) -> Iterator[tuple[str, _Sample]]:
-    """Yield the samples of a shard in the order in which they were written."""
-    samples: dict[str, _Sample] = {}
+    A sample is its name, and the positions of its members by their suffixes.
+    """
+    samples: dict[str, dict[str, int]] = defaultdict(dict)
     for position, name in enumerate(names):
         folder, slash, file_name = name.rpartition("/")
         stem, dot, end = file_name.partition(".")
         # The library's own members begin with underscores; hidden files do not belong to a sample.
         if not dot or not stem or stem.startswith("__"):
             continue
-        offset = archive.offset(position)
-        sample = samples.setdefault(f"{folder}{slash}{stem}", _Sample(offset))
-        sample.offset = min(sample.offset, offset)
-        sample.members[end.lower()] = position
+        samples[f"{folder}{slash}{stem}"][end.lower()] = position
     # The index of a tar is sorted by name.
-    yield from sorted(samples.items(), key=lambda entry: entry[1].offset)
+    first = {key: min(map(archive.offset, members.values())) for key, members in samples.items()}
+    yield from sorted(samples.items(), key=lambda entry: first[entry[0]])
 
 
-def _recording_of(sample: _Sample, stated: str) -> str:
+def _recording_of(members: Mapping[str, int], stated: str) -> str:
     """Return the suffix of a sample's recording.
 
     Raises:
         AsdfError: there is none, or there are several.
     """
-    ends = [end for end in sample.members if is_recording(f".{end}")]
+    ends = [end for end in members if is_recording(f".{end}")]
     if stated:
         wanted = stated.lower().lstrip(".")
-        if wanted in ends:
-            return wanted
-        raise AsdfError(f"there is no .{wanted}")
+        if wanted not in ends:
+            raise AsdfError(f"there is no .{wanted}")
+        return wanted
     if not ends:
-        raise AsdfError(f"no recording, only {', '.join('.' + end for end in sample.members)}")
+        raise AsdfError(f"no recording, only {', '.join('.' + end for end in members)}")
     if len(ends) > 1:
         raise AsdfError(
             f"several recordings ({', '.join(ends)}): choose one after the name, ?{AUDIO}={ends[0]}"
@@ -140,9 +120,7 @@ def _fields_of(archive: Archive, end: str, position: int, columns: Columns) -> d
         return {}
     member = archive.member(position)
     if member.size > _MOST_BYTES:
-        raise AsdfError(
-            f"{member.size:,} bytes are more than a description may have ({_SHOWN_BYTES})"
-        )
+        raise AsdfError(f"{member.size:,} bytes are more than a description may have (1 MB)")
     with member.open() as file:
         content = file.read()
     if is_json:

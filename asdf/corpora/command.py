@@ -17,6 +17,7 @@ Exit status: 0 complete, 1 recordings are missing or the number of trials is not
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ from typing import TextIO
 
 import numpy as np
 
+from asdf.audio.reading import audio_length
 from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show, text_stream, write_outputs
 from asdf.corpora import (
@@ -34,13 +36,13 @@ from asdf.corpora import (
     KnownCorpus,
     Reading,
     choose,
-    compare_with_disk,
-    counts,
     describe_origin,
     differences,
     download_record,
-    durations_s,
+    files_in,
     hub_of,
+    is_known,
+    is_recording,
     look_up_record,
     needs_request,
     parse_located,
@@ -48,10 +50,14 @@ from asdf.corpora import (
     sharing,
     unpack_archive,
 )
+from asdf.data.threads import threads
 from asdf.errors import AsdfError, UsageError
+from asdf.facts import SAMPLE_RATE
 from asdf.hub import download_into, parse_dataset
+from asdf.places import split_part
 from asdf.recipe.declared_corpora import read_chosen
 from asdf.runs.files import atomic_write
+from asdf.runs.log import track
 from asdf.runs.streams import show_error
 from asdf.text import aligned, lines_and_more
 from asdf.trials.lists import Tree, open_tree, read_list
@@ -59,6 +65,66 @@ from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
 
 _GIGABYTE = 1_000_000_000
+# Reading headers is mostly waiting for the file system.
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """Differences between label file and disk, as sorted names in the tree.
+
+    Attributes:
+        missing: Recordings that are listed and do not exist.
+        unnamed: Recordings that exist and are not listed.
+    """
+
+    missing: Sequence[str]
+    unnamed: Sequence[str]
+
+
+def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
+    """Compare the trials of a reading with the files in its folders."""
+    existing: set[str] = set()
+    for folder in reading.audio:
+        existing.update(files_in(tree, folder))
+    # A trial may be a part of a recording, such as `call.flac#t=1,2`; the disk has the whole one.
+    named = {split_part(name)[0] for name in reading.trials.ids}
+    # Lists may contain recordings outside of the tree.
+    existing.update(name for name in named if name.startswith("/") and Path(name).is_file())
+    # Other subsets may be in the same folders, and their recordings are not superfluous.
+    unnamed = existing - named - reading.others
+    return OnDisk(
+        missing=sorted(named - existing),
+        unnamed=sorted(name for name in unnamed if is_recording(name)),
+    )
+
+
+def durations_s(paths: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
+    """Read the lengths of recordings from their headers alone.
+
+    Returns:
+        Length of each recording in seconds, NaN if its header cannot be read, and messages on
+        those.
+    """
+
+    def length(path: Path) -> int | str:
+        try:
+            return audio_length(path)
+        except (AsdfError, OSError) as error:
+            # A broken recording is a line in the report on the corpus, and does not end it.
+            return str(error)
+
+    seconds = np.full(len(paths), np.nan)
+    problems = []
+    with threads(_THREADS) as pool:
+        lengths = pool.map(length, paths)
+        tracked = track(lengths, len(paths), "reading headers", unit="recordings")
+        for index, samples in enumerate(tracked):
+            if isinstance(samples, int):
+                seconds[index] = samples / SAMPLE_RATE
+            else:
+                problems.append(samples)
+    return seconds, problems
 
 
 def download_corpus(name: str, folder: Path | None) -> None:
@@ -77,7 +143,14 @@ def download_corpus(name: str, folder: Path | None) -> None:
     records = records_of(corpus)
     dataset = hub_of(corpus)
     if needs_request(corpus) or not (records or dataset):
-        raise UsageError(_by_hand(corpus))
+        why = "its authors provide it on request"
+        if not needs_request(corpus):
+            why = "no public files are known at its address"
+        raise UsageError(
+            f"{corpus.name} is not downloaded: {why}. Get it from {corpus.homepage} (licence: "
+            f"{corpus.licence}), so that FOLDER has {corpus.needs}; then check it: python -m asdf "
+            f"corpora {corpus.name} FOLDER"
+        )
     # A corpus in the database folder itself ('') is not unpacked among other corpora.
     target = folder / (next(filter(None, corpus.folders), "") or corpus.name)
     for number in records:
@@ -91,23 +164,10 @@ def download_corpus(name: str, folder: Path | None) -> None:
         for archive in download_record(record, target):
             show_error(f"{archive} is unpacked and can be removed")
     if dataset:
-        licence = corpus.licence
-        show_error(f"{corpus.title}: hub:{dataset}, licence {licence}; into {target}")
+        show_error(f"{corpus.title}: hub:{dataset}, licence {corpus.licence}; into {target}")
         for path in download_into(parse_dataset(dataset)[0], target):
             # In the hub's cache, the file behind the link is named by its digest.
             unpack_archive(path, path.resolve().name)
-
-
-def _by_hand(corpus: KnownCorpus) -> str:
-    """Return how to get a corpus whose address is not for programs."""
-    why = "its authors provide it on request"
-    if not needs_request(corpus):
-        why = "no public files are known at its address"
-    return (
-        f"{corpus.name} is not downloaded: {why}. Get it from {corpus.homepage} (licence: "
-        f"{corpus.licence}), so that FOLDER has {corpus.needs}; then check it: python -m asdf "
-        f"corpora {corpus.name} FOLDER"
-    )
 
 
 # Maximum number of names shown for each kind of problem.
@@ -160,7 +220,7 @@ def main(arguments: list[str]) -> int:
     screen = text_stream([args.list, args.trials])
     list_file = None
     # A corpus's name takes precedence over a file with that name; './asvspoof5' means the file.
-    if args.name.split(":", 1)[0] not in {*KNOWN, *ALIASES} and Path(args.name).is_file():
+    if not is_known(args.name) and Path(args.name).is_file():
         list_file = Path(args.name)
     chosen = [] if list_file else _subsets(args.name)
     if len(chosen) > 1 and outputs:
@@ -237,7 +297,13 @@ def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: boo
     # Shown before reading, which takes minutes for a large corpus.
     show(f"{name}: reading ...", sys.stderr)
     try:
-        utterances, reading, tree = _read(part, args.folder or Path())
+        folder = args.folder or Path()
+        if isinstance(part, Chosen):
+            utterances, reading, tree = read_chosen(part, folder, itself=True)
+        else:
+            utterances, tree = read_list(part, folder, part.stem), open_tree(folder)
+            folders = sorted({utterance.rpartition("/")[0] for utterance in utterances.ids})
+            reading = Reading(utterances, folders)
         disk = compare_with_disk(reading, tree)
     except AsdfError as error:
         # One subset that was not downloaded does not hide the state of the others.
@@ -245,13 +311,17 @@ def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: boo
             raise
         show(f"{name}\n  NOT THERE    {error}\n", screen)
         return 1
-    write_outputs(
-        [
-            (args.list, partial(_write_list, utterances)),
-            (args.trials, partial(write_trials, trials=utterances)),
-        ]
-    )
-    lines = [name, f"  folder       {tree.root}", f"  trials       {_classes(utterances.labels)}"]
+
+    def write_list(path: Path) -> None:
+        rows = zip(utterances.ids, utterances.labels, strict=True)
+        with atomic_write(path) as file:
+            file.writelines(f"{utterance} {label}\n" for utterance, label in rows)
+
+    to_table = partial(write_trials, trials=utterances)
+    write_outputs([(args.list, write_list), (args.trials, to_table)])
+    total, bona_fide = len(utterances), int((utterances.labels == 1).sum())
+    classes = f"{total:,}: {bona_fide:,} bona fide, {total - bona_fide:,} spoof"
+    lines = [name, f"  folder       {tree.root}", f"  trials       {classes}"]
     for column in utterances.columns:
         lines.append(f"  {column:<12} {_describe_column(reading, column)}")
     if args.durations:
@@ -270,34 +340,17 @@ def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: boo
     return 0 if is_complete else 1
 
 
-def _write_list(utterances: TrialList, path: Path) -> None:
-    rows = zip(utterances.ids, utterances.labels, strict=True)
-    with atomic_write(path) as file:
-        file.writelines(f"{utterance} {label}\n" for utterance, label in rows)
-
-
-def _read(part: Chosen | Path, folder: Path) -> tuple[TrialList, Reading, Tree]:
-    if isinstance(part, Chosen):
-        return read_chosen(part, folder, itself=True)
-    utterances = read_list(part, folder, part.stem)
-    folders = sorted({utterance.rpartition("/")[0] for utterance in utterances.ids})
-    return utterances, Reading(utterances, folders), open_tree(folder)
-
-
-def _classes(labels: np.ndarray) -> str:
-    bona_fide = int((labels == 1).sum())
-    return f"{len(labels):,}: {bona_fide:,} bona fide, {len(labels) - bona_fide:,} spoof"
-
-
 def _describe_column(reading: Reading, column: str) -> str:
     """Return a column's values with their numbers of trials; for speakers only their number."""
-    trials_of = counts(reading.trials, column)
+    values = reading.trials.columns[column]
+    numbers = Counter(zip(values, reading.trials.labels.tolist(), strict=True))
     # The empty value means unknown.
-    trials_of.pop("", None)
-    if column == "speaker" or len(trials_of) > _MAX_VALUES:
-        return f"{len(trials_of):,} of them"
+    known = sorted({*values} - {""})
+    if column == "speaker" or len(known) > _MAX_VALUES:
+        return f"{len(known):,} of them"
     shown = []
-    for value, (bona_fide, spoof) in trials_of.items():
+    for value in known:
+        bona_fide, spoof = numbers[value, 1], numbers[value, 0]
         of_both = f" ({bona_fide:,} bona fide)" if bona_fide and spoof else ""
         shown.append(f"{value} {bona_fide + spoof:,}{of_both}")
     return ", ".join(shown)

@@ -1,1 +1,0 @@
-"""The command of the corpora of the field, `corpora`, in parts."""
