@@ -33,8 +33,11 @@ from asdf.__main__ import main as run_command
 from asdf.checkpoint.network_reading import read_network_file, write_safetensors_network
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.errors import AsdfError
-from asdf.extras.forensic.calibrating.learning import describe_learnt, learn_calibration
-from asdf.extras.forensic.calibrating.sets import describe_set
+from asdf.extras.forensic.calibrating.learning import (
+    describe_learnt,
+    describe_set,
+    learn_calibration,
+)
 from asdf.extras.forensic.unlike import learn_unlike
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange import read_network

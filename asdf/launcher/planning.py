@@ -21,27 +21,22 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from heapq import nsmallest
 from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from asdf.errors import UsageError
+from asdf.errors import AsdfError, UsageError
 from asdf.launcher.states import Job
 from asdf.recipe.command_line import config_files, config_folders, corpora_of, from_current_folder
-from asdf.recipe.left_out_folds import (
-    FOLD_SETTINGS,
-    FoldRequest,
-    check_fold,
-    divide_into_folds,
-    fold_overrides,
-)
+from asdf.recipe.left_out import FOLD_SETTINGS, FoldRequest, divide_into_folds, fold_overrides
 from asdf.recipe.lists import Lists
-from asdf.recipe.problems import Problem, failures, raise_problems
+from asdf.recipe.problems import Problem, raise_problems
 from asdf.recipe.run_folders import folders_of
+from asdf.recipe.used_sets import check_classes
 from asdf.runs.seeds import derived_seed
 from asdf.settings import Settings
 from asdf.settings.catalogue import Catalogue
@@ -70,7 +65,7 @@ class PointOptions:
         sweep: Texts of the form 'section.name=value,value'.
         random: Number of points to draw from the grid; None for all.
         folds: Description such as 'attack:2'; each point then has a run per fold (see
-            `asdf.recipe.left_out_folds`).
+            `asdf.recipe.left_out`).
     """
 
     seeds: str | None = None
@@ -168,7 +163,11 @@ class _Grid:
             values = split_values(text)
             spellings: dict[str, str] = {}
             for value in values:
-                earlier = spellings.setdefault(_plain(value), value)
+                plain = value
+                # A text without quotes is a string.
+                with suppress(Complaint):
+                    plain = parse_literal(value)
+                earlier = spellings.setdefault(repr(plain), value)
                 if earlier is not value:
                     raise Complaint(
                         f"{shortened(earlier)} and {shortened(value)} are the same value"
@@ -190,14 +189,6 @@ class _Grid:
 def setting_of(override: str) -> str:
     """Return the setting that an override names."""
     return override.partition("=")[0].strip()
-
-
-def _plain(text: str) -> str:
-    """Return the canonical spelling of a value; a text without quotes is a string."""
-    try:
-        return repr(parse_literal(text))
-    except Complaint:
-        return repr(text)
 
 
 def _read_seeds(text: str, collector: Collector) -> list[str]:
@@ -328,7 +319,12 @@ def fold_points(
         for config, fold, overrides in zip(configs, divided, requests, strict=True):
             if (name, unseeded, fold.name) not in checked:
                 checked.add((name, unseeded, fold.name))
-                for error in failures([partial(check_fold, config.sections(), lists)]):
+                chosen = config.sections().recipe
+                names = [*chosen.training_sets, *chosen.validated_sets, *chosen.evaluation_sets]
+                try:
+                    used = [lists.read(corpus) for corpus in dict.fromkeys(names)]
+                    check_classes(used, config.sections())
+                except AsdfError as error:
                     problems.append(Problem(config.name, error))
             points.append(PlannedPoint(config, point, overrides, fold.name))
         counts.append(len(divided))

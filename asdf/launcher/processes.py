@@ -24,7 +24,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from shlex import join
 
@@ -102,7 +101,7 @@ def explain_failure(status: int, lines: Sequence[str]) -> str:
         lines: Lines of the log; the last one that states an error is the reason. If there is none,
             the last line is shown as the progress of the run.
     """
-    reason = _last_match(_ERROR.match, lines)
+    reason = next(filter(_ERROR.match, reversed(lines)), "")
     killed = _KILLED.search(reason)
     if killed:
         return f"a process was {_describe_kill(int(killed[1]))}"
@@ -111,7 +110,7 @@ def explain_failure(status: int, lines: Sequence[str]) -> str:
         return f"{_describe_kill(-status)}{after}"
     if reason:
         return f"{reason} (exit status {status})"
-    last = _last_match(_WORD.search, lines)
+    last = next(filter(_WORD.search, reversed(lines)), "")
     where = f"the last line is: {last}" if last else "it is empty"
     return f"exit status {status}, no reason in its log; {where}"
 
@@ -124,23 +123,11 @@ def was_stopped(lines: Sequence[str]) -> bool:
     return any(line.startswith(f"{STOPPED} ") for line in lines)
 
 
-def _last_match(match: Callable[[str], re.Match[str] | None], lines: Sequence[str]) -> str:
-    """Return the last line that matches; '' if none does."""
-    for line in reversed(lines):
-        if match(line):
-            return line
-    return ""
-
-
 def _describe_kill(number: int) -> str:
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        # A real-time signal has no name.
-        return f"killed by signal {number}"
+    # A real-time signal has no name.
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     # The log cannot say so: the kernel kills silently when memory runs out.
-    cause = " (out of memory?)" if name == "SIGKILL" else ""
-    return f"killed by {name}{cause}"
+    return f"killed by {name}{' (out of memory?)' if name == 'SIGKILL' else ''}"
 
 
 class RunningJob:
@@ -153,12 +140,8 @@ class RunningJob:
         self.slots = slots
         self._process = process
         self._log_start = log_start
-        self._progress = Progress(job.layout.metrics)
+        self.progress = Progress(job.layout.metrics).read
         self._results_before = file_version(job.layout.results_json)
-
-    def progress(self) -> str:
-        """Return the progress of the run, in words."""
-        return self._progress.read()
 
     def ask_to_stop(self) -> None:
         """Ask the run to save and end at its next step."""
@@ -208,6 +191,16 @@ def start(
     Raises:
         AsdfError, OSError: the system folder cannot be written, or the process cannot be started.
     """
+    launcher = os.getpid()
+
+    def stop_with_launcher() -> None:
+        """In the new process, request SIGTERM, on which a run saves and ends."""
+        if _prctl is not None:
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        # The launcher died before the request, so the signal never comes.
+        if os.getppid() != launcher:
+            os._exit(1)
+
     job.system.mkdir(parents=True, exist_ok=True)
     with job.log.open("ab") as log:
         try:
@@ -234,7 +227,7 @@ def start(
                 "ASDF_STOP_FILE": str(job.layout.launch_stop),
             },
             start_new_session=True,
-            preexec_fn=partial(_stop_with, os.getpid()),
+            preexec_fn=stop_with_launcher,
         )
     return RunningJob(job, process, slots, log_start)
 
@@ -257,15 +250,6 @@ def kill_tree(root: int, number: int | None = None) -> None:
     for process in tree:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL if number is None else number)
-
-
-def _stop_with(launcher: int) -> None:
-    """In the new process, request SIGTERM, on which a run saves and ends, if the launcher dies."""
-    if _prctl is not None:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    # The launcher died before the request, so the signal never comes.
-    if os.getppid() != launcher:
-        os._exit(1)
 
 
 def file_version(path: Path) -> tuple[int, int] | None:
@@ -339,10 +323,8 @@ def choose_gpus(requested: str | None, visible: int, shown: str | None) -> tuple
     Raises:
         UsageError: an entry is not a number, a GPU is given twice, or a GPU does not exist.
     """
-    names = list(map(str, range(visible)))
-    if shown is not None:
-        # Indices count among the scheduler's GPUs.
-        names = _split(shown)
+    # Indices count among the scheduler's GPUs.
+    names = list(map(str, range(visible))) if shown is None else _split(shown)
     if requested is None:
         # CUDA ignores all names from the first unknown one.
         return tuple(names[:visible])
@@ -355,13 +337,10 @@ def choose_gpus(requested: str | None, visible: int, shown: str | None) -> tuple
     if len(set(indices)) < len(indices):
         raise UsageError(f"--gpus {requested}: a GPU is named twice.")
     if max(indices) >= visible:
-        existing = f"{visible} visible, numbered from 0"
-        if not visible:
-            existing = "no NVIDIA GPU is visible; --slots N uses the CPU"
         variable = "not set" if shown is None else repr(shown)
         raise UsageError(
-            f"--gpus {requested}: GPU {max(indices)} does not exist: {existing} "
-            f"(CUDA_VISIBLE_DEVICES is {variable})."
+            f"--gpus {requested}: GPU {max(indices)} does not exist: {visible} visible, numbered "
+            f"from 0 (CUDA_VISIBLE_DEVICES is {variable}). --slots N uses the CPU."
         )
     return tuple(names[index] for index in indices)
 

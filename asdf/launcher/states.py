@@ -149,24 +149,19 @@ class Job:
             self.state = "done"
             self.detail = "by an earlier launch"
             self.results = results
-        elif self._was_finished():
+            return
+        # A run by hand, or a task of a job array, may have ended successfully here.
+        if not was_finished(self.layout.environment):
+            return
+        try:
+            last = read_init_config(self.layout.settings, self.modules).sections()
+        except AsdfError:
+            return
+        # Digests would not do: a default of 20 becomes 20.0 when it is read from a file.
+        if outcome_settings(last) == outcome_settings(self.settings):
             self.state = "done"
             self.detail = "by an earlier run"
             self.results = read_results(self.layout.results_json)
-
-    def _was_finished(self) -> bool:
-        """Whether a run that was not started by a launch on this machine ended successfully here.
-
-        Examples are a run by hand, or a task of a job array.
-        """
-        if not was_finished(self.layout.environment):
-            return False
-        try:
-            saved = read_init_config(self.layout.settings, self.modules).sections()
-        except AsdfError:
-            return False
-        # Digests would not do: a default of 20 becomes 20.0 when it is read from a file.
-        return outcome_settings(saved) == outcome_settings(self.settings)
 
     def save_state(self) -> None:
         """Save the state for a later launch.
@@ -236,16 +231,11 @@ class Table:
         """Update the display."""
         if self._is_terminal:
             self._draw(jobs)
-        else:
-            self._print_changes(jobs)
-
-    def _print_changes(self, jobs: Sequence[Job]) -> None:
+            return
         for job in jobs:
-            words = _detail(job)
-            if job.state == "running":
-                # A line for each epoch of each run would hide the others; epochs are in the run's
-                # log.
-                words = f"log {shown_path(job.log)}"
+            # A line for each epoch of each run would hide the others; epochs are in the run's log.
+            is_running = job.state == "running"
+            words = f"log {shown_path(job.log)}" if is_running else _detail(job)
             line = ", ".join(filter(None, [f"{job.name}: {job.state}", words]))
             # All jobs wait at first, which needs no line.
             if line != self._printed.get(job.name, f"{job.name}: waiting"):
@@ -257,14 +247,13 @@ class Table:
         # The cursor and a prompt need lines below the table. Rows beyond the screen could not be
         # redrawn.
         max_rows = max(height - 2, 1)
-        fits = len(jobs) <= max_rows
-        shown: Sequence[Job] = jobs
-        if not fits:
-            by_interest = sorted(jobs, key=lambda job: _BY_INTEREST.index(job.state))
-            shown = by_interest[: max_rows - 1]
+        shown = list(jobs)
+        if len(jobs) > max_rows:
+            shown.sort(key=lambda job: _BY_INTEREST.index(job.state))
+            del shown[max_rows - 1 :]
         width = max(len(job.name) for job in jobs)
         texts = [f"{job.name:<{width}}  {job.state:<7}  {_detail(job)}".rstrip() for job in shown]
-        if not fits:
+        if len(shown) < len(jobs):
             texts.append(_counts(jobs))
         # A longer line would wrap, and moving up would be one line short.
         rows = [printable(text, one_line=True)[: columns - 1] for text in texts]
@@ -291,28 +280,11 @@ def summary(jobs: Sequence[Job], with_results: bool = True) -> str:
             another table.
     """
     lines = [_counts(jobs)]
-    if with_results:
-        lines += _result_lines(jobs)
-    for job in jobs:
-        if job.state == "failed":
-            lines.append(f"{job.name} failed: {job.detail}\n  log: {job.log}")
-    unfinished = [job.name for job in jobs if job.state in ("stopped", "waiting")]
-    if unfinished:
-        lines.append(f"unfinished: {', '.join(unfinished)}. The same command continues them.")
-    return "\n".join(lines)
-
-
-def _result_lines(jobs: Sequence[Job]) -> list[str]:
-    """Return tables of EERs and of other selection metrics.
-
-    Each has a row per config and network, and a column per set.
-    """
-    results = [(job.name, result) for job in jobs for result in job.results]
+    results = [(job.name, result) for job in jobs if with_results for result in job.results]
     cells_of = {"EER %": [(label, row, f"{100 * row.eer:.3f}") for label, row in results]}
     for label, row in results:
         if row.metric and row.value is not None:
             cells_of.setdefault(row.metric, []).append((label, row, f"{row.value:.4f}"))
-    lines = []
     for title, cells in cells_of.items():
         sets = list(dict.fromkeys(row.set for _, row, _ in cells))
         by_network: dict[tuple[str, str], dict[str, str]] = {}
@@ -323,7 +295,13 @@ def _result_lines(jobs: Sequence[Job]) -> list[str]:
             table.append([*names, *(known.get(name, "-") for name in sets)])
         if cells:
             lines += [title, *aligned(table, right=range(2, len(table[0])))]
-    return lines
+    for job in jobs:
+        if job.state == "failed":
+            lines.append(f"{job.name} failed: {job.detail}\n  log: {job.log}")
+    unfinished = [job.name for job in jobs if job.state in ("stopped", "waiting")]
+    if unfinished:
+        lines.append(f"unfinished: {', '.join(unfinished)}. The same command continues them.")
+    return "\n".join(lines)
 
 
 def list_runs(jobs: Sequence[Job]) -> str:

@@ -13,7 +13,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 
 from asdf.distributed.determinism import explain_refusal
 from asdf.distributed.launchers import read_launch
@@ -77,26 +76,26 @@ def skip_shutdown(statuses: list[int]) -> None:
     Args:
         statuses: Exit statuses of `exit_status`.
     """
+
+    def exit_at_once() -> None:
+        # last_value: the recipe raised an error after the runs, which the interpreter reports.
+        if not statuses or hasattr(sys, "last_value"):
+            return
+        # After a failure, worker processes of a loader may remain, which the interpreter would end.
+        for child in multiprocessing.active_children():
+            child.terminate()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(statuses[-1])
+
     # Registered before the runs, so that handlers registered during them are called earlier.
-    atexit.register(partial(_exit_at_once, statuses))
+    atexit.register(exit_at_once)
 
 
 def cause_of(error: BaseException) -> BaseException:
     """Return the exception that ends the program, even if it is now an exit status."""
     is_exit = isinstance(error, SystemExit)
     return (error.__context__ if is_exit else None) or error
-
-
-def _exit_at_once(statuses: list[int]) -> None:
-    # last_value: the recipe raised an error after the runs, which the interpreter reports.
-    if not statuses or hasattr(sys, "last_value"):
-        return
-    # After a failure, worker processes of a loader may remain, which the interpreter would end.
-    for child in multiprocessing.active_children():
-        child.terminate()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(statuses[-1])
 
 
 def _report(error: BaseException) -> int:
@@ -116,13 +115,19 @@ def _report(error: BaseException) -> int:
         rank = read_launch().rank
     if not isinstance(error, AsdfError):
         return _report_failure(error, rank)
+    in_torch = "torch" in sys.modules
     if isinstance(error, OutputError):
         discard_output()
         show_error(f"error: {error}")
-    else:
-        _report_mistake(error, rank)
+    elif rank == 0 and is_on_screen():
+        LOG.error("error: %s", error)
+    elif rank == 0:
+        show_error(f"error: {error}")
+    # Before torch is loaded all ranks make the same checks, and rank 0 reports for them.
+    elif in_torch and not error.reported_by_main:
+        LOG.error("[rank %d] error: %s", rank, error)
     # Without torch, no torch launcher waits for an error record.
-    if "torch" in sys.modules:
+    if in_torch:
         from asdf.distributed.failures import record_for_launcher
 
         record_for_launcher(error)
@@ -152,14 +157,3 @@ def _report_failure(error: BaseException, rank: int) -> int:
         LOG.error("%s", "".join(traceback.format_exception(error)).rstrip())
         record_for_launcher(error)
     return 1
-
-
-def _report_mistake(error: AsdfError, rank: int) -> None:
-    if rank == 0:
-        if is_on_screen():
-            LOG.error("error: %s", error)
-        else:
-            show_error(f"error: {error}")
-    # Before torch is loaded all ranks make the same checks, and rank 0 reports for them.
-    elif "torch" in sys.modules and not error.reported_by_main:
-        LOG.error("[rank %d] error: %s", rank, error)

@@ -14,6 +14,11 @@ With `recipe.leave_out`, validation sets are restricted to the left-out part, an
 stay whole. With `recipe.evaluate_left_out`, evaluation sets are restricted to it, and validation
 sets to the rest: the rows that training would have used. Recordings used in training are removed
 from both, since the sets may be training sets themselves, and so are duplicates.
+
+Folds leave each attack out once, with some speakers: each value of the column, and each genuine
+speaker, by exactly one fold. They follow from the lists alone, so every machine makes the same
+ones. A fold is a few settings that turn any run of a recipe into one: what is left out, and that
+all of it is evaluated.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -31,7 +36,8 @@ import numpy as np
 
 from asdf.arrays import Flags, Indices
 from asdf.errors import UsageError
-from asdf.settings.sections import Recipe
+from asdf.recipe.declared_corpora import Corpus, set_parts
+from asdf.settings.sections import Recipe, Sections
 from asdf.text import and_more, did_you_mean
 from asdf.trials.trial_list import TrialList, same_recording
 
@@ -43,6 +49,17 @@ NO_VALUES = frozenset(("", "-"))
 _SHOWN = 20
 # A file name has at most 255 bytes.
 _LONGEST_NAME = 60
+FOLD_SETTINGS = (
+    "recipe.leave_out",
+    "recipe.leave_out_speakers",
+    "recipe.evaluate_left_out",
+    "recipe.evaluation_sets",
+)
+"""Settings of a fold; `recipe.validation_sets` is set too if it was the evaluation sets."""
+
+_REQUEST = re.compile(r"(\w[\w.-]*):([1-9]\d{0,5})")
+_SAFE = re.compile(r"[^A-Za-z0-9.+_]+")
+_MAX_NAME = 40
 
 
 class Part(NamedTuple):
@@ -127,16 +144,30 @@ class LeaveOut:
             UsageError: something is missing; the message names the closest ones, or those that
                 exist.
         """
-        _check_values(self.setting, self.column, self.values, training)
+        columns = list(dict.fromkeys(name for part in training for name in part.columns))
+        left_out = [(self.setting, self.column, self.values)]
         if self.speakers:
-            _check_values(SPEAKERS_SETTING, SPEAKER, self.speakers, training)
+            left_out.append((SPEAKERS_SETTING, SPEAKER, self.speakers))
+        for setting, column, values in left_out:
+            if column not in columns:
+                hint = did_you_mean(column, columns)
+                known = f"They have {', '.join(columns)}." if columns else "They have none."
+                raise UsageError(
+                    f"{setting}: the training sets have no column {column!r}.{hint} {known} Your "
+                    "own list gets columns from Corpus(protocol=...), or contains them itself."
+                )
+            known_values = values_in(training, column)
+            for value in values:
+                if value not in known_values:
+                    raise UsageError(
+                        f"{setting}: no utterance of the training sets has the {column} {value!r}."
+                        f"{did_you_mean(value, known_values)}{_known_values(training, column)}"
+                    )
 
     def whole_parts(self, training: Sequence[TrialList]) -> list[str]:
         """Return a line for each training set without the column, which is used completely."""
-        parts = [part for part in training if self.column not in part.columns]
-        return [
-            f"{part.name} has no column {self.column!r}: all of it is trained on" for part in parts
-        ]
+        words = f"has no column {self.column!r}: all of it is trained on"
+        return [f"{part.name} {words}" for part in training if self.column not in part.columns]
 
 
 def left_out_of(recipe: Recipe) -> LeaveOut | None:
@@ -287,26 +318,6 @@ def _known_values(lists: Sequence[TrialList], column: str) -> str:
     return f" The values of {column} there: {and_more(values, _SHOWN)}."
 
 
-def _check_values(
-    setting: str, column: str, values: Sequence[str], training: Sequence[TrialList]
-) -> None:
-    columns = list(dict.fromkeys(name for part in training for name in part.columns))
-    if column not in columns:
-        hint = did_you_mean(column, columns)
-        known = f"They have {', '.join(columns)}." if columns else "They have none."
-        raise UsageError(
-            f"{setting}: the training sets have no column {column!r}.{hint} {known} Your own list "
-            "gets columns from Corpus(protocol=...), or contains them itself."
-        )
-    known_values = values_in(training, column)
-    for value in values:
-        if value not in known_values:
-            raise UsageError(
-                f"{setting}: no utterance of the training sets has the {column} "
-                f"{value!r}.{did_you_mean(value, known_values)}{_known_values(training, column)}"
-            )
-
-
 def _recordings(utterances: TrialList) -> list[str]:
     """Return the normalised paths of a list's recordings."""
     return [same_recording(os.fspath(utterances.path(row))) for row in range(len(utterances))]
@@ -315,3 +326,105 @@ def _recordings(utterances: TrialList) -> list[str]:
 def _part(utterances: TrialList, rows: Indices, short_name: str) -> Part:
     part = replace(utterances.select(rows), name=f"{utterances.name}.{short_name}")
     return Part(part, rows)
+
+
+@dataclass(frozen=True)
+class FoldRequest:
+    """The column whose values are left out, and how many at a time: 'attack:2'."""
+
+    column: str
+    size: int
+
+    @classmethod
+    def parse(cls, text: str) -> FoldRequest:
+        """Read 'attack:2'.
+
+        Raises:
+            UsageError: the text has another form.
+        """
+        match = _REQUEST.fullmatch(text.strip())
+        if match is None:
+            raise UsageError(
+                f"--folds {text}: write a column and how many of its values are left out at a "
+                "time, such as attack:2."
+            )
+        return cls(match[1], int(match[2]))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Fold `number` of `count`: the values and speakers that it leaves out."""
+
+    column: str
+    values: tuple[str, ...]
+    speakers: tuple[str, ...]
+    number: int
+    count: int
+
+    @property
+    def name(self) -> str:
+        """'attack_A01_A02-fold1of4', for use in the name of a folder."""
+        # The number distinguishes folds whose values are cut or replaced, and other divisions.
+        values = _SAFE.sub("_", "_".join((self.column, *self.values)))[:_MAX_NAME]
+        return f"{values}-fold{self.number}of{self.count}"
+
+
+def divide_into_folds(training: Sequence[TrialList], request: FoldRequest) -> list[Fold]:
+    """Return the folds of training sets.
+
+    The values of spoofs are sorted and assigned in turn. The speakers of bona fide utterances are
+    divided so that folds have similar numbers of utterances: speakers are assigned from the largest
+    to the smallest, each to the fold with the fewest utterances; ties are broken by name and
+    number.
+
+    Raises:
+        UsageError: there are fewer than two folds, or fewer speakers than folds.
+    """
+    spoofs = [part.select(np.flatnonzero(part.labels == 0)) for part in training]
+    values = values_in(spoofs, request.column)
+    starts = range(0, len(values), request.size)
+    groups = [tuple(values[start : start + request.size]) for start in starts]
+    sets = ", ".join(part.name for part in training)
+    if len(groups) < 2:
+        raise UsageError(
+            f"--folds {request.column}:{request.size}: at least two folds are needed, but the "
+            f"spoofs of {sets} have {len(values)} values of {request.column!r}: "
+            f"{', '.join(values) or 'none'}."
+        )
+    speakers = bona_fide_speakers(training)
+    for unknown in NO_VALUES:
+        speakers.pop(unknown, None)
+    if len(speakers) < len(groups):
+        raise UsageError(
+            f"--folds {request.column}:{request.size}: {len(groups)} folds need as many genuine "
+            f"speakers, but {sets} have {len(speakers)} in the column {SPEAKER!r}. "
+            "Leave more values out at a time, or give the list its speakers: Corpus(protocol=...)."
+        )
+    shares: list[list[str]] = [[] for _ in groups]
+    sizes = [0] * len(groups)
+    for speaker in sorted(speakers, key=lambda name: (-speakers[name], name)):
+        lowest = sizes.index(min(sizes))
+        shares[lowest].append(speaker)
+        sizes[lowest] += speakers[speaker]
+    return [
+        Fold(request.column, group, tuple(sorted(share)), number, len(groups))
+        for number, (group, share) in enumerate(zip(groups, shares, strict=True), 1)
+    ]
+
+
+def fold_overrides(fold: Fold, settings: Sections, corpora: Mapping[str, Corpus]) -> list[str]:
+    """Return the overrides that turn a run with these settings into the fold.
+
+    The left-out part of all training and validation sets is evaluated. Networks are chosen
+    according to the settings, on the rest of the validation sets.
+    """
+    validated = settings.recipe.validated_sets
+    parts: dict[str, None] = {}
+    for name in (*settings.recipe.training_sets, *validated):
+        parts.update(dict.fromkeys(set_parts(name, corpora)))
+    values = [(fold.column, *fold.values), fold.speakers, True, ("+".join(parts),)]
+    overrides = [f"{name}={value!r}" for name, value in zip(FOLD_SETTINGS, values, strict=True)]
+    # Unset, they would be the evaluation sets, which the fold replaces.
+    if settings.recipe.validation_sets is None:
+        overrides.append(f"recipe.validation_sets={validated!r}")
+    return overrides

@@ -64,19 +64,20 @@ class Lists:
         if name not in self._lists:
             parts = set_parts(name, self.corpora)
             if len(parts) > 1:
-                make = partial(join, [self.read(part) for part in parts])
+                self._lists[name] = self.take(partial(join, [self.read(part) for part in parts]))
             else:
                 corpus = find_corpus(name, self.corpora)
                 if corpus.make is not None:
-                    self._make_corpus(partial(corpus.make, self._database))
-                make = partial(corpus.read, name, self._database)
-            self._lists[name] = self._take(make)
+                    self.run_on_main(partial(corpus.make, self._database))
+                self._lists[name] = self.take(partial(corpus.read, name, self._database))
         return self._lists[name]
 
-    def _make_corpus(self, make: Callable[[], None]) -> None:
+    def run_on_main(self, make: Callable[[], None]) -> None:
+        """Make a corpus, on one process of a run."""
         make()
 
-    def _take(self, make: Callable[[], TrialList]) -> TrialList:
+    def take(self, make: Callable[[], TrialList]) -> TrialList:
+        """Return what `make` returns, in memory that the processes of a run may share."""
         return make()
 
 
@@ -105,10 +106,10 @@ class RunLists(Lists):
         # The main rank's alone: what all ranks do together must not depend on it.
         self._digests_now: dict[str, dict[str, str]] = {}
 
-    def _make_corpus(self, make: Callable[[], None]) -> None:
+    def run_on_main(self, make: Callable[[], None]) -> None:
         self._world.run_on_main(make)
 
-    def _take(self, make: Callable[[], TrialList]) -> TrialList:
+    def take(self, make: Callable[[], TrialList]) -> TrialList:
         if self._shared is None or not self._together:
             return make()
         return self._shared.share(make, pack_list, unpack_list)
@@ -170,9 +171,40 @@ class RunLists(Lists):
         Utterances that are too short or too long, or left out by recipe.leave_out, are removed.
         Vocoded copies of the rest are added.
         """
-        parts = [self.read(name) for name in self._settings.recipe.training_sets]
-        lengths = [self.lengths(part) for part in parts]
-        make = partial(self._make_training, parts, np.concatenate(lengths))
+        settings, network = self._settings, self._settings.network
+        parts = [self.read(name) for name in settings.recipe.training_sets]
+        whole = np.concatenate([self.lengths(part) for part in parts])
+
+        def make() -> Measured:
+            utterances, lengths = join(parts), whole
+            left_out = self._set_parts.left_out
+            if left_out is not None:
+                left_out.check_training(parts)
+                for line in left_out.whole_parts(parts):
+                    LOG.info("recipe.leave_out: %s", line)
+                rows = left_out.training_rows(utterances)
+                LOG.info(
+                    "recipe.leave_out: %d of %d training utterances, those of %s, are left out",
+                    len(utterances) - len(rows),
+                    len(utterances),
+                    left_out.describe(),
+                )
+                utterances, lengths = utterances.select(rows), lengths[rows]
+            # Speech activity detection may remove a whole recording, from which no clip can be cut.
+            fits = (lengths >= network.min_train_utterance_length_in_samples) & (lengths > 0)
+            if network.max_train_utterance_length_in_samples is not None:
+                fits &= lengths <= network.max_train_utterance_length_in_samples
+            if not fits.all():
+                words = "%d of %d training utterances are left out because of their length"
+                LOG.info(words, (~fits).sum(), len(fits))
+                utterances, lengths = utterances.select(np.flatnonzero(fits)), lengths[fits]
+            seed = settings.recipe.seed
+            utterances, rows = add_vocoded_copies(utterances, settings.vocoding, seed)
+            if learns_detection(settings) and utterances.count_unlabelled < len(utterances):
+                check_both_classes(utterances, "training", WITHOUT_SPOOFS)
+            LOG.info("training on %d utterances: %s", len(utterances), describe_labels(utterances))
+            return Measured(utterances, lengths[rows])
+
         if self._shared is None:
             return make()
         return self._shared.share(
@@ -180,42 +212,6 @@ class RunLists(Lists):
             lambda measured: pack_list(measured.utterances, lengths=measured.lengths),
             lambda arrays, rest: Measured(unpack_list(arrays, rest), arrays["lengths"]),
         )
-
-    def _make_training(self, parts: list[TrialList], lengths: np.ndarray) -> Measured:
-        settings = self._settings
-        utterances = join(parts)
-        left_out = self._set_parts.left_out
-        if left_out is not None:
-            left_out.check_training(parts)
-            for line in left_out.whole_parts(parts):
-                LOG.info("recipe.leave_out: %s", line)
-            rows = left_out.training_rows(utterances)
-            LOG.info(
-                "recipe.leave_out: %d of %d training utterances, those of %s, are left out",
-                len(utterances) - len(rows),
-                len(utterances),
-                left_out.describe(),
-            )
-            utterances = utterances.select(rows)
-            lengths = lengths[rows]
-        network = settings.network
-        # Speech activity detection may remove a whole recording, from which no clip can be cut.
-        fits = (lengths >= network.min_train_utterance_length_in_samples) & (lengths > 0)
-        if network.max_train_utterance_length_in_samples is not None:
-            fits &= lengths <= network.max_train_utterance_length_in_samples
-        if not fits.all():
-            LOG.info(
-                "%d of %d training utterances are left out because of their length",
-                (~fits).sum(),
-                len(fits),
-            )
-            utterances = utterances.select(np.flatnonzero(fits))
-            lengths = lengths[fits]
-        utterances, rows = add_vocoded_copies(utterances, settings.vocoding, settings.recipe.seed)
-        if learns_detection(settings) and utterances.count_unlabelled < len(utterances):
-            check_both_classes(utterances, "training", WITHOUT_SPOOFS)
-        LOG.info("training on %d utterances: %s", len(utterances), describe_labels(utterances))
-        return Measured(utterances, lengths[rows])
 
     def validation(self, name: str) -> Measured:
         """Return the part of a validation set for validation, with lengths.
@@ -234,6 +230,10 @@ class RunLists(Lists):
                     name,
                 )
         return self._validation[name]
+
+    def validated(self) -> list[Measured]:
+        """Return what `validation` returns of each validation set."""
+        return list(map(self.validation, self._settings.recipe.validated_sets))
 
     def evaluation(self, name: str) -> Measured:
         """Return the part of an evaluation set to score, with lengths.
@@ -259,6 +259,12 @@ class RunLists(Lists):
         recipe = self._settings.recipe
         names = recipe.training_sets if needs_training_lists(recipe) else ()
         return SetParts(recipe, [self.read(name) for name in names])
+
+    def digests_of_training(self) -> dict[str, dict[str, str]]:
+        """Return the digests of the lists that a training uses; all ranks call this together."""
+        used = list(map(self.read, self._settings.recipe.training_sets))
+        used += [measured.utterances for measured in self.validated()]
+        return {utterances.name: self.digests(utterances) for utterances in used}
 
     def digests(self, utterances: TrialList) -> dict[str, str]:
         """Return digests of a list and of its recordings, whose files are checked once.

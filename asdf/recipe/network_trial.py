@@ -88,12 +88,34 @@ def describe_network(
     front_end = replace(settings.front_end, architecture=architecture, weights=None)
     tried = replace(settings, front_end=front_end)
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    lines = _describe_size(network, parameters, settings, folders)
-    del network
-    if _names_own_code(settings) and parameters <= _MAX_PARAMETERS:
-        _try_network(tried, folders)
-    _try_step(tried, folders, parameters, utterances)
-    return [*lines, *_measure_step(tried, folders, processes, utterances)]
+    size = sum(parameter.nbytes for parameter in network.parameters())
+    learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    trained = sum(parameter.numel() for parameter in learning)
+    del network, learning
+    # Gradients and moments are float32, as are trained parameters.
+    moments = 4 * trained * _moments_per_parameter(settings, folders)
+    text = f"moments of {settings.network.optimizer}"
+    if settings.network.ema_decay is not None:
+        text += " and averages of weights"
+    lines = [
+        f"{parameters:,} parameters, {trained:,} of them trained",
+        f"weights {_in_gibibytes(size)}, gradients {_in_gibibytes(4 * trained)}, {text} "
+        f"{_in_gibibytes(moments)}",
+    ]
+    # Large networks of ASDF are replaced by small ones; large ones of the user's are not tried.
+    is_large, is_own = parameters > _MAX_PARAMETERS, _names_own_code(settings)
+    if is_own and not is_large:
+        _try_network(tried, folders.recipe)
+    method = class_path_of("network.training_step", settings.network.training_step)
+    optimiser = class_path_of("network.optimizer", settings.network.optimizer)
+    steps_are_ours = is_ours(method) and (is_ours(optimiser) or optimiser.startswith("torch."))
+    is_padded = settings.lengths.minibatch_s is not None
+    if (not steps_are_ours or is_padded) and not (is_own and is_large):
+        small = replace(front_end, architecture="tiny") if is_large else front_end
+        _try_training(replace(tried, front_end=small), folders.recipe, utterances)
+    if utterances is None or not settings.computing.use_gpu or not torch.cuda.is_available():
+        return lines
+    return [*lines, _measure_step(tried, folders.recipe, utterances, processes)]
 
 
 def _build(settings: Sections, folders: Folders) -> tuple[nn.Module, str]:
@@ -116,25 +138,6 @@ def _build(settings: Sections, folders: Folders) -> tuple[nn.Module, str]:
             return build_network(bare, folders.recipe), architecture
 
 
-def _describe_size(
-    network: nn.Module, total: int, settings: Sections, folders: Folders
-) -> list[str]:
-    """Describe the parameters, and the bytes that a process holds for them between two passes."""
-    size = sum(parameter.nbytes for parameter in network.parameters())
-    learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    trained = sum(parameter.numel() for parameter in learning)
-    # Gradients and moments are float32, as are trained parameters.
-    moments = 4 * trained * _moments_per_parameter(settings, folders)
-    text = f"moments of {settings.network.optimizer}"
-    if settings.network.ema_decay is not None:
-        text += " and averages of weights"
-    return [
-        f"{total:,} parameters, {trained:,} of them trained",
-        f"weights {_in_gibibytes(size)}, gradients {_in_gibibytes(4 * trained)}, {text} "
-        f"{_in_gibibytes(moments)}",
-    ]
-
-
 def _moments_per_parameter(settings: Sections, folders: Folders) -> int:
     """Return how many numbers the optimiser holds for each, with those of an average."""
     with torch.random.fork_rng(devices=[]):
@@ -145,25 +148,6 @@ def _moments_per_parameter(settings: Sections, folders: Folders) -> int:
     moments = optimiser.state[probe.weight].values()
     shapes = [value.shape for value in moments if isinstance(value, torch.Tensor)]
     return shapes.count(probe.weight.shape) + int(settings.network.ema_decay is not None)
-
-
-def _measure_step(
-    settings: Sections, folders: Folders, processes: int, utterances: TrialList | None
-) -> list[str]:
-    """Take a step of training on noise, as large as in the run, on the GPU if there is one."""
-    computing = settings.computing
-    if utterances is None or not computing.use_gpu or not torch.cuda.is_available():
-        return []
-    device = torch.device("cuda", computing.gpu_ids[0] if computing.gpu_ids else 0)
-    torch.cuda.reset_peak_memory_stats(device)
-    take_whole_step(settings, folders.recipe, utterances, processes, device)
-    held = torch.cuda.max_memory_allocated(device)
-    reserved = torch.cuda.max_memory_reserved(device)
-    there = torch.cuda.get_device_properties(device)
-    return [
-        f"a step of training on {there.name} ({device}): {_in_gibibytes(held)} at its peak, for "
-        f"which torch reserved {_in_gibibytes(reserved)} of {_in_gibibytes(there.total_memory)}"
-    ]
 
 
 def _names_own_code(settings: Sections) -> bool:
@@ -181,13 +165,12 @@ def _names_own_code(settings: Sections) -> bool:
     return not all(is_ours(class_path) for class_path in named)
 
 
-def _try_network(settings: Sections, folders: Folders) -> None:
+def _try_network(settings: Sections, folder: Path) -> None:
     """Build the network; run it, the loss and the heads of tasks on noise, and check the results.
 
     Raises:
         AsdfError: as `build_network`, `check_outputs`, `build_loss` and `Task.try_on_noise`.
     """
-    folder = folders.recipe
     with torch.random.fork_rng(devices=[]):
         network = build_network(settings, folder)
         check_outputs(network, settings.network, torch.device("cpu"))
@@ -197,29 +180,6 @@ def _try_network(settings: Sections, folders: Folders) -> None:
         find_tasks(settings, folder).requested().try_on_noise(network)
 
 
-def _try_step(
-    settings: Sections, folders: Folders, parameters: int, utterances: TrialList | None
-) -> None:
-    """Take training steps on noise, if a class is the user's own or minibatches are padded.
-
-    Large networks of ASDF are replaced by small ones; large networks of the user's are not tried.
-
-    Raises:
-        AsdfError: as `try_training`.
-    """
-    method = class_path_of("network.training_step", settings.network.training_step)
-    optimiser = class_path_of("network.optimizer", settings.network.optimizer)
-    has_own = not is_ours(method) or not (is_ours(optimiser) or optimiser.startswith("torch."))
-    if not has_own and settings.lengths.minibatch_s is None:
-        return
-    if parameters > _MAX_PARAMETERS:
-        if _names_own_code(settings):
-            return
-        settings = replace(settings, front_end=replace(settings.front_end, architecture="tiny"))
-
-    try_training(settings, folders.recipe, utterances)
-
-
 def _in_gibibytes(count: int) -> str:
     """Format a number of bytes: '3.1 GiB', or in MiB if that is more informative."""
     if count >= 2**30 / 10:
@@ -227,16 +187,12 @@ def _in_gibibytes(count: int) -> str:
     return f"{count / 2**20:.1f} MiB"
 
 
-def try_training(settings: Sections, folder: Path | None, utterances: TrialList | None) -> None:
+def _try_training(settings: Sections, folder: Path, utterances: TrialList | None) -> None:
     """Take two training steps on noise, and again with a checkpoint between; compare weights.
 
-    Args:
-        folder: Folder of the recipe, where a user's own modules lie.
-        utterances: Training list, for its labels and columns; None if unknown.
-
     Raises:
-        UsageError: a class does not fit the settings, or training from its saved state differs from
-            training without a stop.
+        UsageError: a class does not fit the settings, a checkpoint cannot hold its state, or
+            training from its saved state differs from training without a stop.
         AsdfError: training fails.
     """
     # Two minibatches per step, to check their accumulation.
@@ -246,7 +202,19 @@ def try_training(settings: Sections, folder: Path | None, utterances: TrialList 
     with torch.random.fork_rng(devices=[]), UserErrors(_FAILED):
         whole = _train(tried, folder, utterances, steps=2)
         first = _train(tried, folder, utterances, steps=1)
-        resumed = _train(tried, folder, utterances, steps=2, start=_saved_and_read(first))
+        written = io.BytesIO()
+        try:
+            torch.save(first.content(), written)
+            written.seek(0)
+            content: dict[str, Any] = torch.load(written, weights_only=True)
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise UsageError(
+                f"{SETTING}: a checkpoint cannot hold what state() returns, which must be tensors, "
+                f"numbers, strings, lists and dictionaries ({type(error).__name__}: {reason})."
+            ) from error
+        start = NetworkFile.from_content(content, Path("checkpoint"))
+        resumed = _train(tried, folder, utterances, steps=2, start=start)
     for name, value in whole.state.items():
         # Compare bits, because NaN should equal itself here.
         if value.numpy().tobytes() != resumed.state[name].numpy().tobytes():
@@ -259,13 +227,7 @@ def try_training(settings: Sections, folder: Path | None, utterances: TrialList 
             )
 
 
-def take_whole_step(
-    settings: Sections,
-    folder: Path | None,
-    utterances: TrialList,
-    processes: int,
-    device: torch.device,
-) -> None:
+def _measure_step(settings: Sections, folder: Path, utterances: TrialList, processes: int) -> str:
     """Take steps on noise on a GPU, each with as much at once as a process of the run.
 
     The first one creates the optimiser's moments, so the second one has the peak of training.
@@ -274,14 +236,23 @@ def take_whole_step(
         UsageError: the number of processes does not divide the global minibatch.
         AsdfError: a step does not fit into the GPU's memory, or fails.
     """
+    gpus = settings.computing.gpu_ids
+    device = torch.device("cuda", gpus[0] if gpus else 0)
     # More minibatches do not increase the peak.
     tried = _simplified(settings, min(2, settings.network.optimizer_step_interval))
     minibatch = minibatch_per_process(settings.network, processes)
     if settings.lengths.minibatch_s is not None:
         minibatch, tried.network.train_clip_size = longest_clips(settings)
-    world = World(device=device)
+    torch.cuda.reset_peak_memory_stats(device)
     with torch.random.fork_rng([device]), UserErrors(_FAILED):
-        _train(tried, folder, utterances, steps=2, minibatch=minibatch, world=world)
+        _train(tried, folder, utterances, steps=2, minibatch=minibatch, world=World(device=device))
+    held = torch.cuda.max_memory_allocated(device)
+    reserved = torch.cuda.max_memory_reserved(device)
+    gpu = torch.cuda.get_device_properties(device)
+    return (
+        f"a step of training on {gpu.name} ({device}): {_in_gibibytes(held)} at its peak, for "
+        f"which torch reserved {_in_gibibytes(reserved)} of {_in_gibibytes(gpu.total_memory)}"
+    )
 
 
 def _simplified(settings: Sections, minibatches: int) -> Sections:
@@ -297,7 +268,7 @@ def _simplified(settings: Sections, minibatches: int) -> Sections:
 
 def _train(
     settings: Sections,
-    folder: Path | None,
+    folder: Path,
     utterances: TrialList,
     steps: int,
     start: NetworkFile | None = None,
@@ -362,23 +333,3 @@ def _noise_batches(
         padded = torch.where(torch.arange(samples) < lengths_B[:, None], clips, 0.0)
         batches.append(Batch(padded, further={**further, LENGTHS: lengths_B}))
     return batches
-
-
-def _saved_and_read(file: NetworkFile) -> NetworkFile:
-    """Return `file` as a checkpoint restores it.
-
-    Raises:
-        UsageError: a checkpoint cannot hold it.
-    """
-    written = io.BytesIO()
-    try:
-        torch.save(file.content(), written)
-        written.seek(0)
-        content: dict[str, Any] = torch.load(written, weights_only=True)
-    except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise UsageError(
-            f"{SETTING}: a checkpoint cannot hold what state() returns, which must be tensors, "
-            f"numbers, strings, lists and dictionaries ({type(error).__name__}: {reason})."
-        ) from error
-    return NetworkFile.from_content(content, Path("checkpoint"))

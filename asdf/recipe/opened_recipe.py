@@ -26,11 +26,11 @@ from asdf.errors import AsdfError, UsageError
 from asdf.recipe.command_line import answer_with, config_files, parse_command_line
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.dry_run import dry_run
-from asdf.recipe.ending import exit_status, skip_shutdown
+from asdf.recipe.ending import cause_of, exit_status, skip_shutdown
 from asdf.recipe.problems import find_problems, raise_problems, read_stages
 from asdf.recipe.run import Run
 from asdf.recipe.run_folders import Folders, folders_of
-from asdf.recipe.starts import end_recorded, end_reported, start_run
+from asdf.recipe.starts import end_recorded, start_run
 from asdf.runs.layout import owner_lock, remove_leftovers
 from asdf.runs.log import LOG, log_to_file, log_to_screen
 from asdf.runs.streams import open_streams
@@ -181,8 +181,13 @@ class Recipe:
                     # One process owns the folder; if this fails, all processes end.
                     world.run_on_main(claim_folder)
                     start_run(run, account)
-                    with end_recorded(run), end_reported(run):
-                        yield run
+                    with end_recorded(folders.layout, world):
+                        try:
+                            yield run
+                        except BaseException as error:
+                            run.end_callbacks(cause_of(error))
+                            raise
+                        run.end_callbacks(None)
                 if world.is_main:
                     for line in describe_next_steps(run, self.next_config):
                         LOG.info("%s", line)

@@ -10,7 +10,7 @@ action, with the same functions.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,12 @@ from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.left_out import left_out_of
-from asdf.recipe.run_folders import Folders, folders_of
+from asdf.recipe.run_folders import folders_of
 from asdf.recipe.used_sets import sets_in_use, trains
 from asdf.settings import Configs
 from asdf.settings.front_end_values import pretrained_weights
 from asdf.settings.relations import has_front_end
-from asdf.settings.sections import SAMPLERS, Network, Recipe, Sections
+from asdf.settings.sections import SAMPLERS, Recipe, Sections
 
 # The work of a stage is determined by the framework functions that it calls.
 MEASURES = "lengths"
@@ -56,15 +56,21 @@ def read_stages(run_file: Path) -> dict[int, Stage] | None:
     for call in calls:
         if getattr(call.func, "attr", "") != "stage":
             continue
-        number = _argument(call, 0, "number")
-        function = _argument(call, 1, "function")
+        named = {keyword.arg: keyword.value for keyword in call.keywords}
+        named |= dict(zip(("number", "function"), call.args, strict=False))
+        number, function = named.get("number"), named.get("function")
         # True is an int too, but not a valid stage number.
-        if not isinstance(number, ast.Constant) or type(number.value) is not int:
-            return None
-        if function is None:
+        if not isinstance(number, ast.Constant) or type(number.value) is not int or not function:
             return None
         name = ast.unparse(function)
-        stages[number.value] = _read_stage(number.value, name, functions.get(name))
+        # A function that run.py imports is not parsed: only its name is known.
+        summary, called = name, {name}
+        if name in functions:
+            summary = (ast.get_docstring(functions[name]) or name).splitlines()[0]
+            inside = [node for node in ast.walk(functions[name]) if isinstance(node, ast.Call)]
+            # 'f' for a call of f(...) or x.f(...).
+            called = {getattr(node.func, "id", getattr(node.func, "attr", "")) for node in inside}
+        stages[number.value] = Stage(number.value, summary, frozenset(called))
     return dict(sorted(stages.items())) or None
 
 
@@ -91,117 +97,31 @@ def check_work(settings: Sections, stages: Mapping[int, Stage]) -> None:
     Raises:
         UsageError: they would do nothing at all, or train on nothing.
     """
-    chosen = chosen_stages(settings.recipe, stages)
+    recipe = settings.recipe
+    chosen = chosen_stages(recipe, stages)
+    scores_only = settings.network.scores_only
     is_training = any(TRAINS in stage.calls for stage in chosen)
-    if is_training and not settings.network.scores_only and not settings.recipe.training_sets:
+    if is_training and not scores_only and not recipe.training_sets:
         raise UsageError(
             "recipe.training_sets is empty: there is nothing to train on. Name a corpus."
         )
-    reasons = [_idle_reason(stage, settings) for stage in chosen]
-    if reasons and all(reasons):
+    reasons: list[str] = []
+    for stage in chosen:
+        if MEASURES in stage.calls and not sets_in_use(settings):
+            reasons.append("no corpus is named")
+        elif TRAINS in stage.calls and scores_only and not recipe.validated_sets:
+            reasons.append("recipe.validation_sets is empty")
+        elif stage.calls & {SCORES, REPORTS} and not recipe.evaluation_sets:
+            reasons.append("recipe.evaluation_sets is empty")
+        elif stage.calls & {SCORES, REPORTS} and recipe.selected_epochs == ():
+            reasons.append("recipe.selected_epochs is empty")
+    if chosen and len(reasons) == len(chosen):
         raise UsageError(f"nothing would be done: {' and '.join(dict.fromkeys(reasons))}.")
 
 
 def chosen_stages(recipe: Recipe, stages: Mapping[int, Stage]) -> list[Stage]:
     """Return the stages between `recipe.start_stage` and `recipe.end_stage`."""
     return [stage for stage in stages.values() if recipe.execute_stage(stage.number)]
-
-
-def _idle_reason(stage: Stage, settings: Sections) -> str:
-    """Return why a stage would do nothing; '' if it does something, or if unknown."""
-    recipe = settings.recipe
-    if MEASURES in stage.calls and not sets_in_use(settings):
-        return "no corpus is named"
-    if (
-        TRAINS in stage.calls
-        and settings.network.scores_only
-        and not settings.recipe.validated_sets
-    ):
-        return "recipe.validation_sets is empty"
-    if stage.calls & {SCORES, REPORTS}:
-        if not recipe.evaluation_sets:
-            return "recipe.evaluation_sets is empty"
-        if recipe.selected_epochs == ():
-            return "recipe.selected_epochs is empty"
-    return ""
-
-
-def _argument(call: ast.Call, position: int, name: str) -> ast.expr | None:
-    if position < len(call.args):
-        return call.args[position]
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    return None
-
-
-def _read_stage(number: int, name: str, function: ast.FunctionDef | None) -> Stage:
-    # A function that run.py imports is not parsed: only its name is known.
-    if function is None:
-        return Stage(number, name, frozenset({name}))
-    calls = set()
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call):
-            # 'f' for a call of f(...) or x.f(...).
-            calls.add(getattr(node.func, "id", getattr(node.func, "attr", "")))
-    document = ast.get_docstring(function) or name
-    return Stage(number, document.splitlines()[0], frozenset(calls))
-
-
-def describe_stages(settings: Sections, folders: Folders, stages: Mapping[int, Stage]) -> list[str]:
-    """Return a line for each chosen stage, followed by what is known about its work."""
-    lines = []
-    for stage in chosen_stages(settings.recipe, stages):
-        lines.append(f"{stage.number}  {stage.summary}")
-        lines += [f"   {detail}" for detail in _describe_work(stage, settings, folders)]
-    return lines
-
-
-def _describe_work(stage: Stage, settings: Sections, folders: Folders) -> Iterator[str]:
-    """Yield descriptions of the framework functions that the stage calls."""
-    recipe = settings.recipe
-    if MEASURES in stage.calls:
-        names = [*recipe.training_sets, *recipe.validated_sets, *recipe.evaluation_sets]
-        yield f"of {', '.join(dict.fromkeys(names))}"
-        yield f"writes {folders.sad}"
-    if TRAINS in stage.calls:
-        yield from _describe_training(settings, folders)
-    scored = ", ".join(recipe.evaluation_sets)
-    if SCORES in stage.calls:
-        selected = "the last epoch"
-        if recipe.selected_epochs is not None:
-            selected = "epochs " + ", ".join(map(str, recipe.selected_epochs))
-        elif settings.network.scores_only:
-            selected = _describe_resumed(settings.network)
-        yield f"score {scored} with {selected} of {folders.networks}"
-        yield f"writes {folders.layout.scores}"
-    if REPORTS in stage.calls:
-        yield f"of {scored}"
-        yield f"writes {folders.layout.results}"
-
-
-def _describe_training(settings: Sections, folders: Folders) -> Iterator[str]:
-    validation = ", ".join(settings.recipe.validated_sets)
-    if settings.network.scores_only:
-        yield f"no training: score {validation} with {_describe_resumed(settings.network)}"
-        yield f"writes {folders.layout.scores}"
-        return
-    training = ", ".join(settings.recipe.training_sets)
-    yield f"train on {training}, validate on {validation or 'nothing'}"
-    if settings.network.initial_network:
-        yield f"begins with {settings.network.initial_network}"
-    if settings.front_end.weights:
-        yield f"front end from {settings.front_end.weights}"
-        download = folders.describe_download(settings.front_end.weights)
-        if download:
-            yield download
-    if settings.front_end.cache_features:
-        yield f"its features are saved in {folders.features}"
-    yield f"writes {folders.networks}"
-
-
-def _describe_resumed(network: Network) -> str:
-    return f"epoch {-int(network.resume_epoch)}"
 
 
 Check = Callable[[], object]

@@ -16,13 +16,13 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.metrics.validation import check_metric
 from asdf.networks.build import check_audio, find_network_class
+from asdf.networks.interface import takes_references
 from asdf.networks.split import check_split
 from asdf.networks.ssl_detector import find_front_end_class
 from asdf.recipe.declared_corpora import set_parts
 from asdf.recipe.left_out import evaluated_name
 from asdf.recipe.lists import RunLists
 from asdf.recipe.problems import failures
-from asdf.recipe.run import Run
 from asdf.recipe.run_folders import Folders
 from asdf.recipe.used_sets import (
     UsedSets,
@@ -46,56 +46,16 @@ from asdf.trials.scored_files import read_shared, write_shared
 from asdf.trials.trial_list import TrialList
 
 
-def check_requirements(run: Run) -> None:
-    """Find missing requirements before any work starts; all ranks call this together.
+def find_classes(settings: Sections, folder: Path) -> None:
+    """Find the classes of the settings, to report a wrong name before any measuring.
 
     Raises:
-        UsageError: a class is missing; features of the network's front end cannot be saved; the
-            augmentation's recordings or the speech activity detector are missing.
-        AsdfError: the network or a callback cannot be built; the front end's weights are missing or
-            do not fit; lists or recordings are missing, all of them in one message; a list lacks a
-            class; the sampler fails.
+        UsageError: a class is missing; features of the network's front end cannot be saved.
     """
-    settings, folders, lists = run.settings, run.folders, run.lists
-    recipe = settings.recipe
-    on_main = run.world.run_on_main
-    if any(map(recipe.execute_stage, (1, 2, 3))):
-        find_callbacks(settings, folders.recipe)
-    if trains(settings):
-        _find_classes(settings, folders.recipe)
-        _ = run.augmentation
-        on_main(partial(try_vocoders, settings, folders.recipe))
-        on_main(partial(_check_building, folders, run.networks.pinned_settings()))
-    names = sets_in_use(settings)
-    if names:
-        on_main(partial(check_detector, settings.sad))
-    with lists.read_together():
-        # Every list is tried, so that one message names all missing ones.
-        missing = failures(partial(lists.read, name) for name in names)
-        if missing:
-            raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))
-        used = [lists.read(name) for name in names]
-        parts = [part for name in names for part in set_parts(name, lists.corpora)]
-        whole = [lists.read(part) for part in dict.fromkeys(parts)]
-        on_main(partial(check_files, whole))
-        computes = recipe.execute_stage(1) or recipe.execute_stage(2)
-        if names and computes and run.networks.takes_references:
-            on_main(partial(check_references, whole))
-        check_classes(used, settings)
-        for overlap in on_main(partial(find_overlaps, used, recipe, lists.corpora)):
-            if run.world.is_main:
-                LOG.warning("%s", overlap)
-        if trains(settings) or recipe.execute_stage(2):
-            _record_overlaps(used, lists, settings, folders.layout, run.world)
-    if trains(settings):
-        trained = UsedSets(recipe, used).trained
-        on_main(lambda: check_sampler(settings, trained(), folders.recipe))
-        # Last, since one may tell somebody that the run has begun.
-        run.callbacks()
-
-
-def _find_classes(settings: Sections, folder: Path) -> None:
-    """Find the classes for training, to report a wrong name before any measuring."""
+    if any(map(settings.recipe.execute_stage, (1, 2, 3))):
+        find_callbacks(settings, folder)
+    if not trains(settings):
+        return
     network_class = find_network_class(settings.network.network_class, folder)
     front_end_class = find_front_end_class(settings.front_end, folder)
     check_audio(settings.audio, network_class, front_end_class, settings.front_end)
@@ -111,9 +71,43 @@ def _find_classes(settings: Sections, folder: Path) -> None:
     check_metric(settings, folder, tasks.keys)
 
 
-def _check_building(folders: Folders, settings: Sections) -> None:
-    """Build the network once, which costs less than measuring a corpus in vain."""
-    folders.build_network(settings)
+def check_requirements(settings: Sections, folders: Folders, lists: RunLists, world: World) -> None:
+    """Find missing data before any work starts; all ranks call this together.
+
+    Raises:
+        UsageError: a vocoder or the speech activity detector is missing.
+        AsdfError: lists or recordings are missing, all of them in one message; a list lacks a
+            class; the sampler fails.
+    """
+    recipe = settings.recipe
+    on_main = world.run_on_main
+    if trains(settings):
+        on_main(partial(try_vocoders, settings, folders.recipe))
+    names = sets_in_use(settings)
+    if names:
+        on_main(partial(check_detector, settings.sad))
+    with lists.read_together():
+        # Every list is tried, so that one message names all missing ones.
+        missing = failures(partial(lists.read, name) for name in names)
+        if missing:
+            raise AsdfError("\n".join(dict.fromkeys(map(str, missing))))
+        used = [lists.read(name) for name in names]
+        parts = [part for name in names for part in set_parts(name, lists.corpora)]
+        whole = [lists.read(part) for part in dict.fromkeys(parts)]
+        on_main(partial(check_files, whole))
+        if names and (recipe.execute_stage(1) or recipe.execute_stage(2)):
+            network_class = find_network_class(settings.network.network_class, folders.recipe)
+            if takes_references(network_class):
+                on_main(partial(check_references, whole))
+        check_classes(used, settings)
+        for overlap in on_main(partial(find_overlaps, used, recipe, lists.corpora)):
+            if world.is_main:
+                LOG.warning("%s", overlap)
+        if trains(settings) or recipe.execute_stage(2):
+            _record_overlaps(used, lists, settings, folders.layout, world)
+    if trains(settings):
+        trained = UsedSets(recipe, used).trained
+        on_main(lambda: check_sampler(settings, trained(), folders.recipe))
 
 
 def _record_overlaps(

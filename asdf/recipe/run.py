@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,9 @@ import numpy as np
 
 from asdf.audio.augmentation import Chain, open_chain
 from asdf.distributed.stopping import StopRequest
+from asdf.errors import AsdfError
 from asdf.recipe.declared_corpora import Corpus
 from asdf.recipe.lists import RunLists
-from asdf.recipe.networks import Networks
 from asdf.recipe.run_folders import Folders, select_networks
 from asdf.recipe.used_sets import sets_in_use
 from asdf.runs.log import LOG
@@ -65,9 +66,9 @@ class Run:
         self.world = world
         self.stop = stop
         self.lists = RunLists(corpora, settings, folders, world, stop)
-        self.networks = Networks(settings, folders, world)
         self.scored: list[Path] = []
         self._callbacks: CallbackGroup | None = None
+        self._pinned_weights: str | None = None
 
     def stage(self, number: int, function: Callable[[Run], Any], main_only: bool = False) -> None:
         """Call `function(self)` if the settings include stage `number`; all ranks call this.
@@ -153,13 +154,66 @@ class Run:
         """Return all training sets as one list, and the lengths of its utterances in samples."""
         return self.lists.training()
 
+    def pinned_settings(self) -> Sections:
+        """Return the settings with a fixed hub commit for the weights, the same on all processes.
+
+        All ranks make the first call together.
+        """
+        from asdf.interchange import names_path, pin_weights
+
+        settings = self.settings
+        weights = self.folders.weights(settings.front_end.weights)
+        if weights is None or names_path(weights):
+            return settings
+        if self._pinned_weights is None:
+            # A branch may change while the processes start.
+            self._pinned_weights = self.world.run_on_main(partial(pin_weights, weights))
+        return replace(
+            settings, front_end=replace(settings.front_end, weights=self._pinned_weights)
+        )
+
     def build_network(self) -> nn.Module:
         """Build the untrained network on this process's device, with equal weights on all."""
-        return self.networks.build()
+        import torch
+
+        settings = self.pinned_settings()
+        # All processes draw the same weights, which avoids sending them.
+        torch.manual_seed(settings.recipe.seed)
+        return self.folders.build_network(settings).to(self.world.device)
 
     def load_network(self, name: str) -> nn.Module:
-        """Load the network in the file `name` of the system's networks, ready to score."""
-        return self.networks.load(name)
+        """Load the network in the file `name` of the system's networks, ready to score.
+
+        The file determines how it is built; pretrained weights are needed only by files that omit
+        them. LoRA updates are merged into the weights.
+        """
+        from asdf.checkpoint.base_weights import find_base
+        from asdf.checkpoint.network_file import NETWORK_SECTIONS
+        from asdf.checkpoint.network_reading import fill_for_scoring
+        from asdf.interchange import build_pretrained, note_file
+        from asdf.networks.tuning import merge_updates
+        from asdf.training.checkpoints import read_checkpoint
+
+        own = self.settings
+        path = self.folders.networks / name
+        file = read_checkpoint(path, mapped=True)
+        settings = file.to_sections(own, (*NETWORK_SECTIONS, *own.declared))
+        # A complete file has the trained weights; the initial ones may be gone.
+        settings.front_end.weights = None
+        if file.base is not None:
+            weights = self.folders.weights(own.front_end.weights)
+            settings.front_end.weights = find_base(file.base, path, weights)
+        if settings.audio != own.audio:
+            raise AsdfError(
+                f"{path} is a network that takes recordings {settings.audio.describe()}, but the "
+                f"settings read them {own.audio.describe()}. Set audio.sample_rate and "
+                "audio.channels as in its training."
+            )
+        network = build_pretrained(settings, self.folders.recipe)
+        fill_for_scoring(network, file, self.folders.recipe)
+        merge_updates(network)
+        note_file(network, path)
+        return network.to(self.world.device).eval()
 
     def selected_networks(self) -> list[str]:
         """Return the file names of the networks for stages 2 and 3.

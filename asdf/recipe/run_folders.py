@@ -119,25 +119,17 @@ def folders_of(paths: Paths, recipe_folder: Path) -> Folders:
             )
     output = (recipe_folder / str(paths.output_folder)).resolve()
     database = (recipe_folder / str(paths.database_folder)).resolve()
-    return Folders(
-        recipe_folder,
-        output,
-        database,
-        _below(output, "system_folder", paths.system_folder),
-        _below(output, "sad_folder", paths.sad_folder),
-    )
-
-
-def _below(output: Path, name: str, folder: str) -> Path:
-    """Return `folder` in the output folder; a folder elsewhere must be an absolute path."""
-    path = output / folder
-    # Compare names only: a link in the output folder may lead to another disk.
-    if not Path(folder).is_absolute() and not Path(os.path.normpath(path)).is_relative_to(output):
-        raise UsageError(
-            f"paths.{name} = {folder!r} is outside paths.output_folder ({output}). Write it "
-            "without '..', or as an absolute path if that is intended."
-        )
-    return path
+    for name in ("system_folder", "sad_folder"):
+        folder = getattr(paths, name)
+        # Compare names only: a link in the output folder may lead to another disk.
+        is_below = Path(os.path.normpath(output / folder)).is_relative_to(output)
+        if not Path(folder).is_absolute() and not is_below:
+            raise UsageError(
+                f"paths.{name} = {folder!r} is outside paths.output_folder ({output}). Write it "
+                "without '..', or as an absolute path if that is intended."
+            )
+    system, sad = output / paths.system_folder, output / paths.sad_folder
+    return Folders(recipe_folder, output, database, system, sad)
 
 
 def select_networks(settings: Sections, layout: Layout) -> list[str]:
@@ -147,43 +139,41 @@ def select_networks(settings: Sections, layout: Layout) -> list[str]:
         AsdfError: a network does not exist; the message lists those that do.
     """
     folder = layout.networks
-    # Two choices may be the same network: the best is often the last one.
-    metric = settings.network.validation_metric
+    network = settings.network
     # None means the epoch that was only scored, or the last.
     chosen: Sequence[int | str] = settings.recipe.selected_epochs or ()
     if settings.recipe.selected_epochs is None:
-        resume = settings.network.resume_epoch
-        chosen = [-int(resume)] if settings.network.scores_only else ["last"]
-    names = list(dict.fromkeys(_file_name(epoch, layout, metric) for epoch in chosen))
+        chosen = [-int(network.resume_epoch)] if network.scores_only else ["last"]
+    # Two choices may be the same network: the best is often the last one.
+    names: dict[str, None] = {}
+    for epoch in chosen:
+        if isinstance(epoch, int):
+            name = NetworkName.after_epoch(epoch)
+        elif epoch == "average":
+            name = AVERAGE
+        elif epoch == "best":
+            evaluated = evaluated_networks(layout, network.validation_metric)
+            if not evaluated:
+                metric = network.validation_metric
+                by = "" if metric == EER else f" by network.validation_metric = {metric!r}"
+                raise AsdfError(
+                    f"recipe.selected_epochs names 'best', but no network in {folder} has been "
+                    f"evaluated{by}: set recipe.validation_sets before training, or name an epoch."
+                )
+            name = evaluated[0]
+        else:
+            known = list_networks(folder)
+            if not known:
+                raise AsdfError(
+                    f"there are no networks in {folder}: run stage 1 first, or check "
+                    "paths.system_folder."
+                )
+            name = known[-1]
+        names[name.file] = None
     missing = [name for name in names if not (folder / name).exists()]
     if missing:
         raise AsdfError(
             f"{folder} holds no {', '.join(missing)}. {describe_networks(folder)} Choose with "
             "recipe.selected_epochs."
         )
-    return names
-
-
-def _file_name(epoch: int | str, layout: Layout, metric: str) -> str:
-    """Return the file of an epoch number, of 'best' by `metric`, 'average' or 'last'."""
-    if isinstance(epoch, int):
-        return NetworkName.after_epoch(epoch).file
-    if epoch == "average":
-        return AVERAGE.file
-    if epoch == "best":
-        networks = evaluated_networks(layout, metric)
-        if not networks:
-            by_metric = "" if metric == EER else f" by network.validation_metric = {metric!r}"
-            raise AsdfError(
-                f"recipe.selected_epochs names 'best', but no network in {layout.networks} has "
-                f"been evaluated{by_metric}: set recipe.validation_sets before training, or name "
-                "an epoch."
-            )
-        return networks[0].file
-    networks = list_networks(layout.networks)
-    if not networks:
-        raise AsdfError(
-            f"there are no networks in {layout.networks}: run stage 1 first, or check "
-            "paths.system_folder."
-        )
-    return networks[-1].file
+    return list(names)

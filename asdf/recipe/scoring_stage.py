@@ -56,15 +56,13 @@ def score_validation_sets(
     Returns:
         Results on the validation sets; None if there are none.
     """
-    names = run.settings.recipe.validated_sets
-    if not names:
+    measured = run.lists.validated()
+    if not measured:
         return None
     metric = ChosenMetric(run.settings, run.folders.recipe)
-    measured = list(map(run.lists.validation, names))
     result = score_lists(run, network, name, measured, None if metric.is_eer else metric, loss)
     run.end_scoring()
-    lists = [utterances for utterances, _ in measured]
-    recordings = {one.name: run.lists.digests(one)["recordings"] for one in lists}
+    recordings = {one.name: run.lists.digests(one)["recordings"] for one, _ in measured}
     return replace(result, recordings=recordings)
 
 
@@ -203,7 +201,7 @@ def evaluate_sets(run: Run, network: nn.Module, name: str, sets: Iterable[str]) 
     """Score `sets` with a network, write the score files and return the EERs, on every rank."""
     measured = list(map(run.lists.evaluation, sets))
     eers = score_lists(run, network, name, measured).eers
-    mark_evaluations(run, [utterances for utterances, _ in measured])
+    mark_evaluations(run.folders.layout, run.world, run.lists, measured)
     for corpus, rate in eers.items():
         path = run.folders.layout.score_file(NetworkName.parse(name), corpus)
         record = {"network": name, "set": corpus, "eer": rate, "path": path}

@@ -25,9 +25,10 @@ def train_network(run: Run, network: nn.Module, utterances: TrialList, lengths: 
     Args:
         lengths: Lengths of the utterances, in samples after speech activity detection.
     """
+    from asdf.recipe.lists import Measured
     from asdf.recipe.training_stage import train
 
-    train(run, network, utterances, lengths)
+    train(run, network, Measured(utterances, lengths))
 
 
 def validate_network(run: Run) -> None:

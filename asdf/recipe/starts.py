@@ -16,13 +16,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asdf.data.training_plan import minibatch_per_process
 from asdf.distributed.determinism import describe_promise
 from asdf.distributed.devices import cpu_notice
-from asdf.recipe.ending import cause_of
+from asdf.recipe.lists import Measured, RunLists
 from asdf.recipe.run import Run
+from asdf.recipe.used_sets import trains
 from asdf.removed import ANY, SETTINGS
 from asdf.runs.evaluations import Evaluation, mark_stale, read_evaluations, write_evaluations
 from asdf.runs.files import atomic_write, sha256_of, write_text
@@ -41,7 +42,9 @@ from asdf.settings import Settings
 from asdf.settings.catalogue import class_paths
 from asdf.settings.config_files import parse_assignments
 from asdf.tasks.studies.configurations import NO_EFFECT
-from asdf.trials.trial_list import TrialList
+
+if TYPE_CHECKING:
+    from asdf.distributed.world import World
 
 _MEANT_TO_CHANGE = frozenset(
     {
@@ -67,11 +70,8 @@ _MEANT_TO_CHANGE = frozenset(
 
 # The starting point of training has its own line.
 _NOT_COMPARED = NO_EFFECT | {"network.resume_epoch"}
-# The settings contain the changes of a config; other configs in the file do not matter.
-_CONFIGS = "configs/"
 # Begins the part of settings.py about earlier steps.
 _EARLIER = "\n# Other values of earlier steps:\n"
-_COMMIT = 12
 
 
 class Starts:
@@ -120,13 +120,22 @@ class Starts:
         if number is None:
             return
         before, now = self.records[number], self.records[max(self.records)]
-        yield from self._changed_settings(number, step)
+        copied = self.copy_of(number, self._layout.start_settings)
+        values, new_values = (
+            _values(copied or self._layout.settings),
+            _values(self._layout.settings),
+        )
+        for name in dict.fromkeys((*values, *new_values)):
+            old, new = values.get(name, "no setting"), new_values.get(name, "no setting")
+            if old != new and name not in _NOT_COMPARED:
+                words = f"{name} was {old} up to step {step}, is {new} from here"
+                yield words, name not in _MEANT_TO_CHANGE
         for words in self._changed_code(number, _named(before, "code"), _named(now, "code"), step):
             yield words, True
-        old = _versions(before)
+        versions = _versions(before)
         for name, version in _versions(now).items():
-            if old.get(name, version) != version:
-                yield f"{name} was {old[name]} up to step {step}, is {version} from here", True
+            if versions.get(name, version) != version:
+                yield f"{name} was {versions[name]} up to step {step}, is {version} from here", True
         old_sets = _named(before, "recordings")
         for name, digests in _named(now, "recordings").items():
             if old_sets.get(name, digests) == digests:
@@ -137,21 +146,12 @@ class Starts:
                 words = f"recordings of {name} differ from those of the steps up to {step}"
                 yield f"{words}: files of the same names have another size or content", True
 
-    def _changed_settings(self, number: int, step: int) -> Iterator[tuple[str, bool]]:
-        now_path = self._layout.settings
-        before = _values(self.copy_of(number, self._layout.start_settings) or now_path)
-        now = _values(now_path)
-        for name in dict.fromkeys((*before, *now)):
-            old, new = before.get(name, "no setting"), now.get(name, "no setting")
-            if old != new and name not in _NOT_COMPARED:
-                words = f"{name} was {old} up to step {step}, is {new} from here"
-                yield words, name not in _MEANT_TO_CHANGE
-
     def _changed_code(
         self, number: int, before: Mapping[str, str], now: Mapping[str, str], step: int
     ) -> Iterator[str]:
         for name in dict.fromkeys((*before, *now)):
-            if before.get(name) == now.get(name) or name.startswith(_CONFIGS):
+            # The settings contain the changes of a config; other configs do not matter.
+            if before.get(name) == now.get(name) or name.startswith("configs/"):
                 continue
             saved = self.copy_of(number, lambda start: self._layout.start_code(start) / name)  # noqa: B023
             where = f" ({saved.relative_to(self._layout.system)})" if saved else ""
@@ -175,7 +175,7 @@ def _versions(record: Mapping[str, Any]) -> dict[str, str]:
     versions |= {name: str(version) for name, version in named.items()}
     git = record.get("git")
     if isinstance(git, Mapping):
-        versions["ASDF's commit"] = str(git.get("commit"))[:_COMMIT]
+        versions["ASDF's commit"] = str(git.get("commit"))[:12]
     return versions
 
 
@@ -249,7 +249,7 @@ def note_changes(layout: Layout) -> None:
     write_text(layout.settings, text + _EARLIER * bool(notes) + "".join(notes))
 
 
-def record_training(run: Run, step: int) -> None:
+def record_training(layout: Layout, world: World, lists: RunLists, step: int) -> None:
     """Record the step at which this start resumes, and report differences from earlier ones.
 
     All ranks call this together.
@@ -257,41 +257,39 @@ def record_training(run: Run, step: int) -> None:
     Args:
         step: Number of optimiser steps taken before; 0 for a new training.
     """
-    recipe = run.settings.recipe
-    used = [run.lists.read(name) for name in recipe.training_sets]
-    used += [run.lists.validation(name).utterances for name in recipe.validated_sets]
-    recordings = {utterances.name: run.lists.digests(utterances) for utterances in used}
-    layout = run.folders.layout
+    recordings = lists.digests_of_training()
 
     def record() -> None:
         update_record(layout.environment, {"trained_from": step, "recordings": recordings})
-        changes, planned = [], []
-        for words, is_warning in Starts(layout).changes(step) if step else ():
+        found = list(Starts(layout).changes(step)) if step else []
+        for words, is_warning in found:
             if is_warning:
                 LOG.warning("warning: %s", words)
-                changes.append(words)
             else:
                 LOG.info("%s", words)
-                planned.append(words)
+        changes = [words for words, is_warning in found if is_warning]
+        planned = [words for words, is_warning in found if not is_warning]
         update_record(layout.environment, {"changes": changes, "planned_changes": planned})
         note_changes(layout)
 
-    run.world.run_on_main(record)
+    world.run_on_main(record)
 
 
-def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
-    """Return the run's evaluations, marking those on `lists` whose recordings have changed.
+def mark_evaluations(
+    layout: Layout, world: World, lists: RunLists, measured: Iterable[Measured]
+) -> list[Evaluation]:
+    """Return the run's evaluations, marking those on lists whose recordings have changed.
 
     The marks are written to evaluations.json. All ranks call this together.
     """
-    layout = run.folders.layout
-    known = run.world.run_on_main(partial(read_evaluations, layout))
+    known = world.run_on_main(partial(read_evaluations, layout))
     evaluated = set(chain.from_iterable(evaluation.recordings for evaluation in known))
-    recordings = {}
-    for utterances in lists:
-        # The digests of other lists are unknown, so nothing is known about them.
-        if utterances.name in evaluated:
-            recordings[utterances.name] = run.lists.digests(utterances)["recordings"]
+    # The digests of other lists are unknown, so nothing is known about them.
+    recordings = {
+        utterances.name: lists.digests(utterances)["recordings"]
+        for utterances, _ in measured
+        if utterances.name in evaluated
+    }
 
     def mark() -> list[Evaluation]:
         marked = mark_stale(known, recordings)
@@ -299,7 +297,7 @@ def mark_evaluations(run: Run, lists: Iterable[TrialList]) -> list[Evaluation]:
             write_evaluations(layout, marked)
         return marked
 
-    return run.world.run_on_main(mark)
+    return world.run_on_main(mark)
 
 
 def start_run(run: Run, account: str) -> None:
@@ -309,33 +307,33 @@ def start_run(run: Run, account: str) -> None:
         account: Text of the settings with their sources, for log.txt.
     """
     from asdf.distributed.gpus import library_versions, start_counting_memory
-    from asdf.recipe.requirements import check_requirements
+    from asdf.recipe.requirements import check_requirements, find_classes
     from asdf.scoring.computing import describe_scoring
 
-    world = run.world
-    layout = run.folders.layout
-    minibatch = world.run_on_main(partial(minibatch_per_process, run.settings.network, world.size))
+    settings, folders, world = run.settings, run.folders, run.world
+    layout = folders.layout
+    minibatch = world.run_on_main(partial(minibatch_per_process, settings.network, world.size))
     part = f"{minibatch} of the {minibatch * world.size} utterances of a minibatch"
     devices = world.gather(f"{world.describe()}, {part}") or []
-    LOG.info("config %s, system folder %s", run.config, run.folders.system)
-    if run.settings.computing.deterministic:
+    LOG.info("config %s, system folder %s", run.config, folders.system)
+    if settings.computing.deterministic:
         LOG.info("%s", describe_promise(world.device))
-    notice = cpu_notice(run.settings.computing, world.device.type)
+    notice = cpu_notice(settings.computing, world.device.type)
     if notice and world.is_main:
         LOG.warning("warning: %s", notice)
-    for line in [*devices, *describe_scoring(run.settings, world)]:
+    for line in [*devices, *describe_scoring(settings, world)]:
         LOG.info("%s", line)
 
     def record_start() -> None:
-        run.folders.networks.mkdir(parents=True, exist_ok=True)
+        layout.networks.mkdir(parents=True, exist_ok=True)
         number = Starts(layout).last + 1
         replace_settings(layout, Settings().save)
         note_changes(layout)
-        record = environment_record(devices, run.folders.recipe, library_versions(world.device))
+        record = environment_record(devices, folders.recipe, library_versions(world.device))
         append_record(layout.environment, {"start": number, **record})
 
     def record_code() -> None:
-        files = code_files(run.folders.recipe, class_paths(run.settings))
+        files = code_files(folders.recipe, class_paths(settings))
         retain_code(layout, files)
         update_record(layout.environment, {"code": save_code(files, layout.code)})
 
@@ -343,47 +341,43 @@ def start_run(run: Run, account: str) -> None:
     LOG.debug("%s", account)
     # Memory used by earlier configs of the command does not count.
     start_counting_memory(world.device)
-    check_requirements(run)
+    find_classes(settings, folders.recipe)
+    if trains(settings):
+        _ = run.augmentation
+        # Building once costs less than measuring a corpus in vain.
+        world.run_on_main(partial(folders.build_network, run.pinned_settings()))
+    check_requirements(settings, folders, run.lists, world)
+    if trains(settings):
+        # Last, since a callback may tell somebody that the run has begun.
+        run.callbacks()
     # Only now are the modules of the settings, and their imports, loaded.
     world.run_on_main(record_code)
 
 
 @contextmanager
-def end_recorded(run: Run) -> Iterator[None]:
+def end_recorded(layout: Layout, world: World) -> Iterator[None]:
     """Record when and how the block ends, with the peak memory.
 
     The memory is recorded for all processes, or for the main one if a process failed.
     """
     from asdf.distributed.gpus import peak_memory_mb
 
+    def record(peaks: list[dict[str, float | None]], finished: bool) -> None:
+        named = {f"rank {rank}": peak for rank, peak in enumerate(peaks)}
+        ended = {"ended": now(), "finished": finished, "peak_memory_mb": named}
+        update_record(layout.environment, ended)
+        LOG.info("peak memory: %s", describe_peaks(peaks))
+
     try:
         yield
     except BaseException:
         # The failure itself must be reported, whatever is wrong with the record or the device.
         with suppress(Exception):
-            if run.world.is_main:
-                _record_end(run, [peak_memory_mb(run.world.device)], finished=False)
+            if world.is_main:
+                record([peak_memory_mb(world.device)], finished=False)
         raise
-    peaks = run.world.gather(peak_memory_mb(run.world.device)) or []
-    run.world.run_on_main(partial(_record_end, run, peaks, finished=True))
-
-
-@contextmanager
-def end_reported(run: Run) -> Iterator[None]:
-    """Notify the callbacks of the run how the block ends."""
-    try:
-        yield
-    except BaseException as error:
-        run.end_callbacks(cause_of(error))
-        raise
-    run.end_callbacks(None)
-
-
-def _record_end(run: Run, peaks: list[dict[str, float | None]], finished: bool) -> None:
-    named = {f"rank {rank}": peak for rank, peak in enumerate(peaks)}
-    record = {"ended": now(), "finished": finished, "peak_memory_mb": named}
-    update_record(run.folders.layout.environment, record)
-    LOG.info("peak memory: %s", describe_peaks(peaks))
+    peaks = world.gather(peak_memory_mb(world.device)) or []
+    world.run_on_main(partial(record, peaks, finished=True))
 
 
 def describe_peaks(peaks: list[dict[str, float | None]]) -> str:

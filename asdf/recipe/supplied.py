@@ -56,30 +56,25 @@ def copy_recipe(name: str, folder: Path) -> None:
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists: name a new folder.")
+    source, folder = recipes_folder() / name, folder.absolute()
     try:
-        _copy_recipe(recipes_folder() / name, folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as workshop:
+            copy = Path(workshop) / "copy"
+            _copy_files(source, copy)
+            run_file = copy / "run.py"
+            for configs in config_folders(run_file):
+                inside = Path(configs).name
+                _copy_files(source / configs, copy / inside)
+                text = run_file.read_text(encoding="utf-8").replace(f'"{configs}"', f'"{inside}"')
+                run_file.write_text(text, encoding="utf-8")
+            # A rename replaces an empty folder, too.
+            copy.replace(folder)
     except OSError as error:
         raise AsdfError(
             f"cannot copy a recipe to {folder}: {error.strerror or error}. Nothing was left there: "
             "name a writable folder."
         ) from error
-
-
-def _copy_recipe(source: Path, folder: Path) -> None:
-    """Copy to a temporary folder next to `folder` and rename it."""
-    folder = folder.absolute()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as workshop:
-        copy = Path(workshop) / "copy"
-        _copy_files(source, copy)
-        run_file = copy / "run.py"
-        for name in config_folders(run_file):
-            inside = Path(name).name
-            _copy_files(source / name, copy / inside)
-            text = run_file.read_text(encoding="utf-8").replace(f'"{name}"', f'"{inside}"')
-            run_file.write_text(text, encoding="utf-8")
-        # A rename replaces an empty folder, too.
-        copy.replace(folder)
 
 
 def _copy_files(source: Path, copy: Path) -> None:

@@ -7,25 +7,28 @@ else.
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from torch import nn
 
+from asdf.audio.augmentation import Chain
 from asdf.audio.vocoding import open_vocoders
 from asdf.checkpoint.network_reading import fill_network
 from asdf.data.batches import find_mixup
 from asdf.data.datasets import ClipFrames, References, TrainingClips
-from asdf.data.feature_cache import FeatureCache, FeaturePass, identity_of
+from asdf.data.feature_cache import CachedFeatures, FeatureCache, FeaturePass, identity_of
 from asdf.data.loaders import BatchLoader
 from asdf.data.sampler_orders import build_sampler, describe_copies, describe_groups, find_groups
-from asdf.data.training_plan import minibatch_per_process
 from asdf.distributed.batch_norm import synchronise_batch_norm
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import SSLDetector, frame_hop, summary
 from asdf.networks.build import channels_of, front_end_summary
+from asdf.networks.interface import takes_references
 from asdf.networks.output_check import check_outputs
 from asdf.networks.split import feature_identity
+from asdf.recipe.lists import Measured, RunLists
 from asdf.recipe.run import Run
 from asdf.recipe.scoring_stage import score_validation_sets
 from asdf.recipe.starts import mark_evaluations, record_training
@@ -46,7 +49,6 @@ from asdf.training.loop import Trainer
 from asdf.training.objective import loss_on_trials
 from asdf.training.schedules import cosine, linear
 from asdf.training.step import Step
-from asdf.trials.trial_list import TrialList
 
 
 def find_starting_point(epoch: int | Literal["auto"], layout: Layout) -> str | None:
@@ -83,82 +85,76 @@ def find_starting_point(epoch: int | Literal["auto"], layout: Layout) -> str | N
     return start.file
 
 
-def train(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray) -> None:
+def train(run: Run, network: nn.Module, measured: Measured) -> None:
     """Train `network` from where `network.resume_epoch` says, and validate it meanwhile."""
-    settings = run.settings
-    world = run.world
-    start = find_starting_point(settings.network.resume_epoch, run.folders.layout)
-    minibatch = minibatch_per_process(settings.network, world.size)
-    step = _build_step(run, network, utterances, lengths)
+    settings, world, folders = run.settings, run.world, run.folders
+    utterances, lengths = measured
+    start = find_starting_point(settings.network.resume_epoch, folders.layout)
+    if world.size > 1 and settings.computing.sync_batch_norm:
+        network = synchronise_batch_norm(network)
+    LOG.info("%s: %s", settings.network.network_class, summary(network))
+    if settings.front_end.trained_parts is not None or settings.lora.rank:
+        LOG.info("front end: %s", front_end_summary(network))
+    step = Step(
+        network,
+        utterances,
+        settings,
+        world,
+        from_features=settings.front_end.cache_features,
+        folder=folders.recipe,
+        frames=build_clip_frames(settings, network, measured, run.augmentation),
+    )
+    clips = build_clips(settings, folders.recipe, network, measured, run.augmentation)
 
     def validate(trained: nn.Module, name: NetworkName) -> ValidationResult | None:
         loss = loss_on_trials(step.objective, trained, settings)
         return score_validation_sets(run, trained, name.file, loss)
 
+    workers = settings.computing.network_dataloader_workers
     trainer = Trainer(
         step=step,
-        loader=build_clip_loader(run, utterances, lengths),
-        layout=run.folders.layout,
+        loader=BatchLoader(clips, workers, world, stop=run.stop),
+        layout=folders.layout,
         validate=validate,
         stop=run.stop,
         callbacks=run.callbacks(),
-        sampler=build_sampler(settings, utterances, run.folders.recipe),
+        sampler=build_sampler(settings, utterances, folders.recipe),
         groups=find_groups(settings, lengths),
     )
-    resume_training(run, trainer, start)
+    resume_training(trainer, start, run.lists)
     copies = utterances.count_vocoded()
     if copies:
         LOG.info("of the training utterances %s", describe_copies(utterances))
         record = {"vocoded_copies": copies}
-        world.run_on_main(partial(update_record, run.folders.layout.environment, record))
+        world.run_on_main(partial(update_record, folders.layout.environment, record))
     if not trainer.finished():
         # Checked before hours of training.
         with step.whole_network() as whole:
             world.run_on_main(partial(check_outputs, whole, settings.network, world.device))
         if settings.front_end.cache_features:
             # Only now has the front end the weights whose features are saved.
-            trainer.loader = build_feature_loader(
-                run, trainer.step.network, trainer.loader, utterances, lengths
-            )
-    _log_plan(trainer, settings, minibatch)
+            features = build_features(trainer, lengths, folders.features)
+            trainer.loader = BatchLoader(features, workers, world, stop=run.stop)
+    _log_plan(trainer)
     trainer.run()
     LOG.info("training ended: %s", trainer.finished())
     count = settings.network.average_best_networks
     if count:
         metric = settings.network.validation_metric
         evaluations = trainer.progress.evaluations
-        world.run_on_main(partial(average_networks, run.folders.layout, evaluations, count, metric))
+        world.run_on_main(partial(average_networks, folders.layout, evaluations, count, metric))
 
 
-def _build_step(run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray) -> Step:
-    """Return the steps of `network`, with batch norm across all processes if that is set."""
-    settings = run.settings
-    if run.world.size > 1 and settings.computing.sync_batch_norm:
-        network = synchronise_batch_norm(network)
-    LOG.info("%s: %s", settings.network.network_class, summary(network))
-    if settings.front_end.trained_parts is not None or settings.lora.rank:
-        LOG.info("front end: %s", front_end_summary(network))
-    return Step(
-        network,
-        utterances,
-        settings,
-        run.world,
-        from_features=settings.front_end.cache_features,
-        folder=run.folders.recipe,
-        frames=build_clip_frames(run, network, utterances, lengths),
-    )
-
-
-def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
+def resume_training(trainer: Trainer, start: str | None, lists: RunLists) -> None:
     """Resume from `start`, the result of `find_starting_point`."""
-    folder = run.folders.networks
+    layout, world = trainer.layout, trainer.world
     # Only the main rank looks: on a shared disk the ranks may see different newest files.
     if start == "auto":
-        path = run.world.run_on_main(lambda: newest_checkpoint(folder))
+        path = world.run_on_main(partial(newest_checkpoint, layout.networks))
     else:
-        path = folder / start if start else None
+        path = layout.networks / start if start else None
     if path is None:
-        record_training(run, 0)
+        record_training(layout, world, lists, 0)
         return
     # The ranks of a node share the memory of the file, and none of them holds all of it.
     checkpoint = read_checkpoint(path, mapped=True)
@@ -170,49 +166,35 @@ def resume_training(run: Run, trainer: Trainer, start: str | None) -> None:
         )
     fill_network(trainer.step.network, checkpoint)
     # Validations of recordings that were replaced since are marked.
-    names = run.settings.recipe.validated_sets
-    lists = [run.lists.validation(name).utterances for name in names]
-    evaluations = mark_evaluations(run, lists)
+    evaluations = mark_evaluations(layout, world, lists, lists.validated())
     for sentence in describe_stale(evaluations):
-        if run.world.is_main:
+        if world.is_main:
             LOG.warning("warning: %s", sentence)
     trainer.resume(checkpoint, evaluations)
     if start == "auto" and path.name != RESUME.file:
         # This file was left by a run that was killed while writing the newer checkpoint.
-        resume = run.folders.layout.network_file(RESUME)
-        run.world.run_on_main(partial(resume.unlink, missing_ok=True))
-    LOG.info(
-        "going on from %s: epoch %d, step %d",
-        path.name,
-        trainer.progress.epochs,
-        trainer.progress.step,
-    )
-    record_training(run, trainer.progress.step)
-    groups = (checkpoint.optimiser_state or {}).get("param_groups", ())
-    _log_stretch(trainer, [group["lr"] for group in groups])
-
-
-def _log_stretch(trainer: Trainer, saved: list[float]) -> None:
-    """Log the rates of the last and the next step if a longer training makes the rate rise."""
-    step, progress, settings = trainer.step, trainer.progress, trainer.settings
+        world.run_on_main(partial(layout.network_file(RESUME).unlink, missing_ok=True))
+    progress = trainer.progress
+    LOG.info("going on from %s: epoch %d, step %d", path.name, progress.epochs, progress.step)
+    record_training(layout, world, lists, progress.step)
     # The next step sets the rate again.
-    size = len(trainer.plan.order(1))
-    now = step.update.set_rate(progress, size)
-    was = max(saved, default=now)
-    rises = now > was and progress.step >= settings.network.warmup_steps
+    step, network = trainer.step, trainer.settings.network
+    now = step.update.set_rate(progress, len(trainer.plan.order(1)))
+    groups = (checkpoint.optimiser_state or {}).get("param_groups", ())
+    was = max((group["lr"] for group in groups), default=now)
+    rises = now > was and progress.step >= network.warmup_steps
+    # A longer training makes the rate rise.
     if rises and step.update.schedule.function in (linear, cosine):
-        LOG.info(
-            "the schedule %r is stretched to the new length: the rate goes from %.3g back to %.3g",
-            settings.network.schedule,
-            was,
-            now,
+        words = (
+            "the schedule %r is stretched to the new length: the rate goes from %.3g back to %.3g"
         )
+        LOG.info(words, network.schedule, was, now)
 
 
-def _log_plan(trainer: Trainer, settings: Sections, minibatch: int) -> None:
+def _log_plan(trainer: Trainer) -> None:
     """Log the number format of training, and the composition of an optimiser step."""
     LOG.info("%s", trainer.step.precision.reason)
-    plan = trainer.plan
+    settings, plan = trainer.settings, trainer.plan
     interval = settings.network.optimizer_step_interval
     processes = count_of(plan.world_size, "process")
     if plan.grouped:
@@ -221,7 +203,7 @@ def _log_plan(trainer: Trainer, settings: Sections, minibatch: int) -> None:
         described = f"{minibatches} per optimiser step ({processes}, {interval} each)"
         LOG.info("%s, %d steps in epoch 1", described, plan.steps_per_epoch())
     else:
-        described = f"{minibatch} per process and minibatch, {processes}"
+        described = f"{plan.minibatch_size} per process and minibatch, {processes}"
         LOG.info(
             "%d utterances per optimiser step (%s, %s), %d steps per epoch",
             plan.window_size,
@@ -234,12 +216,14 @@ def _log_plan(trainer: Trainer, settings: Sections, minibatch: int) -> None:
         LOG.info("recipe.sampler = %r: %s", settings.recipe.sampler, turns)
 
 
-def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> BatchLoader:
-    """Return the loader of the training clips, with the augmentation of the settings."""
-    settings = run.settings
-    channels = channels_of(settings, run.folders.recipe)
+def build_clips(
+    settings: Sections, folder: Path, network: nn.Module, measured: Measured, augmentation: Chain
+) -> TrainingClips:
+    """Return the training clips, with the augmentation of the settings."""
+    utterances, lengths = measured
+    channels = channels_of(settings, folder)
     references = None
-    if run.networks.takes_references:
+    if takes_references(network):
         references = References(utterances, settings.sad, settings.audio, channels)
     clips = TrainingClips(
         utterances=utterances,
@@ -249,8 +233,8 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
         sad=settings.sad,
         seed=settings.recipe.seed,
         position=settings.network.clip_position,
-        augmentation=run.augmentation,
-        vocoders=open_vocoders(settings, run.folders.recipe),
+        augmentation=augmentation,
+        vocoders=open_vocoders(settings, folder),
         mixup=find_mixup(settings, len(utterances)),
         audio=settings.audio,
         channels=channels,
@@ -260,28 +244,23 @@ def build_clip_loader(run: Run, utterances: TrialList, lengths: np.ndarray) -> B
         LOG.info("training examples are augmented: %s", clips.augmentation.describe())
     if clips.mixup is not None:
         LOG.info("%g of the training examples are mixed with another one", clips.mixup.probability)
-    workers = settings.computing.network_dataloader_workers
-    return BatchLoader(clips, workers, run.world, stop=run.stop)
+    return clips
 
 
 def build_clip_frames(
-    run: Run, network: nn.Module, utterances: TrialList, lengths: np.ndarray
+    settings: Sections, network: nn.Module, measured: Measured, augmentation: Chain
 ) -> ClipFrames | None:
-    """Return the frame labels of the clips for a frame-level head; None without one.
-
-    Raises:
-        UsageError, AsdfError: as `ClipFrames`.
-    """
+    """Return the frame labels of the clips for a frame-level head; None without one."""
     hop = frame_hop(network)
-    if hop is None or not run.settings.localisation.enabled:
+    if hop is None or not settings.localisation.enabled:
         return None
-    frames = ClipFrames(utterances, lengths, run.settings, hop, run.augmentation)
+    frames = ClipFrames(*measured, settings, hop, augmentation)
     count = frames.count_partial()
     LOG.info(
         "frames of %d samples are scored and trained; %d of %d spoofs are spoofed in parts only",
         hop,
         count,
-        (utterances.labels == 0).sum(),
+        (measured.utterances.labels == 0).sum(),
     )
     if not count:
         LOG.warning(
@@ -292,17 +271,14 @@ def build_clip_frames(
     return frames
 
 
-def build_feature_loader(
-    run: Run, network: nn.Module, clips: BatchLoader, utterances: TrialList, lengths: np.ndarray
-) -> BatchLoader:
-    """Return a loader of the front end's features of `clips`, computed now or earlier.
+def build_features(trainer: Trainer, lengths: np.ndarray, folder: Path) -> CachedFeatures:
+    """Return the front end's features of the trainer's clips, computed now or earlier.
 
     Raises:
         UsageError: bf16 is requested on a GPU without it.
     """
+    network, settings, world = trainer.step.network, trainer.settings, trainer.world
     assert isinstance(network, SSLDetector)  # the step has checked it
-    settings = run.settings
-    world = run.world
     requested = settings.front_end.cache_precision
     try:
         precision = agree_on_precision(requested, world)
@@ -316,17 +292,17 @@ def build_feature_loader(
         LOG.info("features are computed in %s%s", precision.name, reason)
     work = FeaturePass(
         network.front_end_features,
-        clips,
-        utterances,
+        trainer.loader,
+        trainer.utterances,
         settings.network,
         world,
-        run.stop,
+        trainer.stop,
         precision.computing,
     )
     front_end = feature_identity(network)
     identity = world.run_on_main(
-        lambda: identity_of(front_end, utterances, lengths, settings, precision=precision.name)
+        lambda: identity_of(
+            front_end, trainer.utterances, lengths, settings, precision=precision.name
+        )
     )
-    features = work.fill(FeatureCache(run.folders.features, identity, work.shape()))
-    workers = settings.computing.network_dataloader_workers
-    return BatchLoader(features, workers, world, stop=run.stop)
+    return work.fill(FeatureCache(folder, identity, work.shape()))

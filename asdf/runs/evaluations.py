@@ -327,37 +327,28 @@ def read_evaluations(layout: Layout) -> list[Evaluation]:
         AsdfError: the file is damaged, and metrics.jsonl holds no evaluations.
     """
     path = layout.evaluations
+    damage = "is not a list of evaluations"
     try:
         records = json.loads(path.read_bytes())
     except FileNotFoundError:
         return []
     except (OSError, ValueError, RecursionError) as error:
-        return _recover_evaluations(layout, f"cannot be read ({error})")
+        records, damage = None, f"cannot be read ({error})"
     if isinstance(records, list):
         evaluations = evaluations_in(records)
         # A list with one damaged record might lack the best network.
         if len(evaluations) == len(records):
             return evaluations
-    return _recover_evaluations(layout, "is not a list of evaluations")
-
-
-def _recover_evaluations(layout: Layout, damage: str) -> list[Evaluation]:
-    """Return the evaluations that metrics.jsonl holds; `damage` says why they are needed."""
     # Starting over without history would choose and remove other networks.
     evaluations = metrics_evaluations(read_json_lines(layout.metrics))
     if not evaluations:
         raise AsdfError(
-            f"{layout.evaluations} {damage}, and {layout.metrics} has no evaluations to replace "
-            "them. Restore the file from a backup, or remove it: the networks then count as not "
-            "evaluated, and none of them can be the best."
+            f"{path} {damage}, and {layout.metrics} has no evaluations to replace them. Restore "
+            "the file from a backup, or remove it: the networks then count as not evaluated, and "
+            "none of them can be the best."
         )
-    LOG.warning(
-        "warning: %s %s; its %d evaluations are read from %s",
-        layout.evaluations,
-        damage,
-        len(evaluations),
-        layout.metrics,
-    )
+    words = "warning: %s %s; its %d evaluations are read from %s"
+    LOG.warning(words, path, damage, len(evaluations), layout.metrics)
     return evaluations
 
 

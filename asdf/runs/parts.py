@@ -91,14 +91,26 @@ class Parts:
         parts: list[Columns] = []
         others: set[str] = set()
         for path in self._paths():
-            columns = _read_part(path)
-            differs = _difference(columns, self._work()) if columns else "is damaged"
-            if columns is None or differs:
-                others.add(differs)
-                path.unlink(missing_ok=True)
+            columns: Columns = {}
+            with (
+                suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile),
+                path.open("rb") as opened,
+                np.load(opened, allow_pickle=False) as file,
+            ):
+                columns = {name: file[name] for name in file.files}
+            saved = None
+            with suppress(KeyError, ValueError):
+                saved = json.loads(str(columns.pop(_WORK)))
+            here = json.loads(_encode(self._work()))
+            if saved == here:
+                parts.append(columns)
                 continue
-            del columns[_WORK]
-            parts.append(columns)
+            differs = "does not say what it belongs to" if columns else "is damaged"
+            if isinstance(saved, dict):
+                names = [name for name in here | saved if here.get(name) != saved.get(name)]
+                differs = f"is of {', '.join(f'another {name}' for name in names)}"
+            others.add(differs)
+            path.unlink(missing_ok=True)
         for differs in sorted(others):
             LOG.info("%s: data saved by an earlier start is not used: it %s", what, differs)
         return parts
@@ -124,27 +136,3 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
 
 def _encode(work: dict[str, Any]) -> str:
     return json.dumps(work, sort_keys=True)
-
-
-def _read_part(path: Path) -> Columns | None:
-    """Return the columns of a part, with its inputs; None for a damaged file."""
-    with (
-        suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile),
-        path.open("rb") as opened,
-        np.load(opened, allow_pickle=False) as file,
-    ):
-        return {name: file[name] for name in file.files}
-    return None
-
-
-def _difference(columns: Columns, work: dict[str, Any]) -> str:
-    """Describe how the inputs of a part differ from `work`; '' if they are equal."""
-    try:
-        saved = json.loads(str(columns[_WORK]))
-    except (KeyError, ValueError):
-        return "does not say what it belongs to"
-    if not isinstance(saved, dict):
-        return "does not say what it belongs to"
-    here = json.loads(_encode(work))
-    others = [f"another {name}" for name in here | saved if here.get(name) != saved.get(name)]
-    return f"is of {', '.join(others)}" if others else ""

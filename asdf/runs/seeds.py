@@ -25,15 +25,10 @@ def derived_seed(seed: int, *purpose: int | str) -> int:
 
 
 def _sequence(seed: int, purpose: tuple[int | str, ...]) -> np.random.SeedSequence:
-    numbers = [seed, *map(_number, purpose)]
+    # Not hash(), which differs between processes.
+    keys = [zlib.crc32(key.encode()) if isinstance(key, str) else int(key) for key in purpose]
+    numbers = [seed, *keys]
     if max(numbers) >> 32:
         return np.random.SeedSequence(numbers)
     # For 32-bit numbers, an array gives the same sequence as a list, twice as fast.
     return np.random.SeedSequence(np.array(numbers, np.uint32))
-
-
-def _number(key: int | str) -> int:
-    if isinstance(key, str):
-        # Not hash(), which differs between processes.
-        return zlib.crc32(key.encode())
-    return int(key)

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import cache
 from importlib import metadata
@@ -40,17 +41,6 @@ def code_files(recipe_folder: Path, class_paths: Iterable[str]) -> dict[str, Pat
     own = [class_path for class_path in class_paths if not class_path.startswith("torch.")]
     modules = [class_path.rpartition(".")[0] for class_path in own]
     paths = [recipe_folder / "run.py", *sorted((recipe_folder / "configs").glob("*.py"))]
-    paths += sorted(_modules_in(recipe_folder, modules))
-    files = {str(path.relative_to(recipe_folder)): path for path in paths if path.is_file()}
-    for module in modules:
-        path = _file_of(module)
-        if path and not path.is_relative_to(_PACKAGE) and not path.is_relative_to(recipe_folder):
-            files[f"elsewhere/{module}{path.suffix}"] = path
-    return files
-
-
-def _modules_in(recipe_folder: Path, modules: Iterable[str]) -> set[Path]:
-    """Return the user's modules in the recipe's folder: all loaded ones, and `modules`."""
     # Modules that only other stages need are not loaded, but named in a setting.
     candidates = {recipe_folder / f"{module.replace('.', '/')}.py" for module in modules}
     # A copy of the names, since another thread may import a module meanwhile.
@@ -59,7 +49,13 @@ def _modules_in(recipe_folder: Path, modules: Iterable[str]) -> set[Path]:
     installed = (_PACKAGE, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve())
     others = tuple(folder for folder in installed if folder.is_relative_to(recipe_folder))
     inside = [path for path in candidates if path.is_relative_to(recipe_folder)]
-    return {path for path in inside if not any(map(path.is_relative_to, others))}
+    paths += sorted(path for path in inside if not any(map(path.is_relative_to, others)))
+    files = {str(path.relative_to(recipe_folder)): path for path in paths if path.is_file()}
+    for module in modules:
+        path = _file_of(module)
+        if path and not path.is_relative_to(_PACKAGE) and not path.is_relative_to(recipe_folder):
+            files[f"elsewhere/{module}{path.suffix}"] = path
+    return files
 
 
 def save_code(files: Mapping[str, Path], folder: Path) -> dict[str, str]:
@@ -120,11 +116,11 @@ def environment_record(
         recipe_folder: Folder of run.py, possibly in another repository than the project's.
         libraries: Versions of the GPU's libraries, by name.
     """
-    variables = {
-        name: os.environ[name]
-        for name in sorted(os.environ)
-        if (name in _VARIABLES or name.startswith(_PREFIXES))
-    }
+    named = [name for name in os.environ if name in _VARIABLES or name.startswith(_PREFIXES)]
+    versions: dict[str, str | None] = dict.fromkeys(_PACKAGES)
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
     return {
         "started": now(),
         "command": shlex.join([sys.executable, *sys.argv]),
@@ -132,12 +128,12 @@ def environment_record(
         "host": socket.gethostname(),
         "platform": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in _PACKAGES},
+        "versions": versions,
         "libraries": dict(libraries),
         "git": git_state(Path(__file__).parent),
         "recipe_git": git_state(recipe_folder),
         "devices": devices,
-        "environment": variables,
+        "environment": {name: os.environ[name] for name in sorted(named)},
     }
 
 
@@ -201,13 +197,9 @@ def git_state(folder: Path) -> dict[str, Any] | None:
         State of the checkout; None if there is no checkout.
     """
     try:
-        changed = []
-        untracked = []
-        for line in _run_git(folder, "status", "--porcelain", "--untracked-files=normal"):
-            if line.startswith("?? "):
-                untracked.append(line.removeprefix("?? "))
-            else:
-                changed.append(line)
+        lines = _run_git(folder, "status", "--porcelain", "--untracked-files=normal")
+        untracked = [line.removeprefix("?? ") for line in lines if line.startswith("?? ")]
+        changed = [line for line in lines if not line.startswith("?? ")]
         return {
             "commit": _run_git(folder, "rev-parse", "HEAD")[0],
             "branch": _run_git(folder, "rev-parse", "--abbrev-ref", "HEAD")[0],
@@ -240,13 +232,6 @@ def _run_git(folder: Path, *words: str) -> list[str]:
 def _bounded(names: list[str]) -> list[str]:
     rest = len(names) - _MAX_FILES
     return [*names[:_MAX_FILES], f"and {rest:,} more"] if rest > 0 else names
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def now() -> str:

@@ -94,8 +94,13 @@ class Catalogue:
 
         # Called only for the mistakes that a message shows: near names take long to find.
         def advise() -> str:
-            near = self._nearest_setting(section, name)
-            return f"; the nearest is '{near}'" if near else listed
+            # The right name in the wrong section is the most likely mistake.
+            same = [known.full for known in self.settings.values() if known.name == name]
+            # Else the nearest in its section if that exists, or in any.
+            known_here = self.part(section if section in self.sections else "")
+            full = {known.name: known.full for known in known_here}
+            found = same[0] if same else full.get(closest(name, full), "")
+            return f"; the nearest is '{found}'" if found else listed
 
         listed = "" if target.startswith("-") else f"; the sections are {', '.join(self.sections)}"
         raise Complaint(problem, advice=advise)
@@ -112,18 +117,6 @@ class Catalogue:
         if what in self.sections:
             return [setting for setting in settings if setting.section == what]
         return [self.look_up(what)]
-
-    def _nearest_setting(self, section: str, name: str) -> str:
-        """Return the nearest setting's full name, in its section if that exists, else in any."""
-        # The right name in the wrong section is the most likely mistake.
-        for setting in self.settings.values():
-            if setting.name == name:
-                return setting.full
-        candidates = {}
-        for setting in self.settings.values():
-            if setting.section == section or section not in self.sections:
-                candidates[setting.name] = setting.full
-        return candidates.get(closest(name, candidates), "")
 
 
 @cache

@@ -21,7 +21,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import is_dataclass, make_dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -75,7 +75,15 @@ def declared_sections(
         if assignment.target in ARGUMENT_SECTIONS:
             # The last assignment decides which class the arguments belong to.
             declared.pop(ARGUMENT_SECTIONS[assignment.target], None)
-        for class_path in _classes_of(assignment):
+        named: list[str] = []
+        if assignment.target in class_settings() and not assignment.broken:
+            value = assignment.value
+            # A value of the wrong type is reported elsewhere.
+            for text in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(text, str) and "." in text:
+                    named += named_classes(assignment.target, text)
+        # Ours declare nothing.
+        for class_path in (path for path in named if not is_ours(path)):
             try:
                 kind = _declaration(class_path, assignment.target, folder, has_unknown)
                 if kind is not None:
@@ -106,21 +114,6 @@ def declared_by(class_path: str, setting: str, folder: Path) -> type[OwnSettings
     except Complaint as complaint:
         raise AsdfError(f"{setting} = {class_path}: {complaint}") from None
     return kind
-
-
-def _classes_of(assignment: Assignment) -> Iterator[str]:
-    """Yield the classes outside the project that a line names; ours declare nothing."""
-    if assignment.broken or assignment.target not in class_settings():
-        return
-    value = assignment.value
-    texts = value if isinstance(value, tuple | list) else (value,)
-    for text in texts:
-        # A value of the wrong type is reported elsewhere.
-        if not isinstance(text, str) or "." not in text:
-            continue
-        for class_path in named_classes(assignment.target, text):
-            if not is_ours(class_path):
-                yield class_path
 
 
 def _declaration(
@@ -173,19 +166,16 @@ def _may_declare(class_path: str, folder: Path | None) -> bool:
     if not any(node.name == class_name for node in classes):
         # It comes from elsewhere or does not exist; the code that needs it reports this.
         return class_name in names_in(tree) or "*" in names_in(tree)
-    return ATTRIBUTE in names_in(tree) or _imports_from(tree, folder)
-
-
-def _imports_from(tree: ast.Module, folder: Path) -> bool:
-    """Whether a module imports another one in `folder`, which may hold a base of its class."""
+    if ATTRIBUTE in names_in(tree):
+        return True
+    # A module in the folder may hold a base of the class.
     modules: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            modules.append(node.module or "")
-            if node.level:  # a relative import, of the same folder
-                return True
+            # The dot of a relative import stands for the folder itself.
+            modules.append(class_path if node.level else node.module or "")
     return any(module_file(module.partition(".")[0], folder) for module in modules)
 
 
@@ -203,36 +193,26 @@ def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> 
             'section_name="my_section")'
         )
     # `Sections` has a field 'declared'.
-    if name in section_types() or name == "declared":
-        raise Complaint(
-            f"the section of {described} has the name of a built-in section, '{name}': rename it"
-        )
-    if name in RESERVED:
-        raise Complaint(
-            f"the section of {described} has the name of a method of the settings, '{name}': "
-            "rename it"
-        )
+    if name in section_types() or name in ("declared", *RESERVED):
+        what = "method of the settings" if name in RESERVED else "built-in section"
+        raise Complaint(f"the section of {described} has the name of a {what}, '{name}': rename it")
     if other is not None and other is not kind and _settings_in(other) != _settings_in(kind):
         raise Complaint(
             f"{described} and {other.__module__}.{other.__qualname__} both declare section '{name}'"
         )
     for known in _settings_in(kind).values():
-        _check_setting(known, described)
-
-
-def _check_setting(known: Known, declared_in: str) -> None:
-    where = f"{known.name} of {declared_in}"
-    if not known.meaning:
-        raise Complaint(f"{where} is not declared with setting(default, meaning, ...)")
-    if not is_supported(known.annotation):
-        raise Complaint(
-            f"{where} has type {known.annotation}: settings are bool, int, float, str, None, "
-            "Literal, tuples of these, or several of them with |"
-        )
-    try:
-        check_value(known, known.default)
-    except Complaint as complaint:
-        raise Complaint(f"the default of {where} is invalid: {complaint}") from None
+        where = f"{known.name} of {described}"
+        if not known.meaning:
+            raise Complaint(f"{where} is not declared with setting(default, meaning, ...)")
+        if not is_supported(known.annotation):
+            raise Complaint(
+                f"{where} has type {known.annotation}: settings are bool, int, float, str, None, "
+                "Literal, tuples of these, or several of them with |"
+            )
+        try:
+            check_value(known, known.default)
+        except Complaint as complaint:
+            raise Complaint(f"the default of {where} is invalid: {complaint}") from None
 
 
 def _settings_in(kind: type[OwnSettings]) -> dict[str, Known]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from asdf.errors import UsageError
-from asdf.settings.catalogue import Known, describe_names, our_catalogue, section_types
+from asdf.settings.catalogue import describe_names, our_catalogue, section_types
 from asdf.settings.config_files import Block
 from asdf.settings.config_layers import Config, Step
 from asdf.settings.literals import ASSIGNMENT_LINE
@@ -46,9 +46,30 @@ def explain(config: Config, what: str) -> str:
     except Complaint as complaint:
         raise SettingsError([complaint.at(COMMAND_LINE, f"--explain {shortened(what)}")]) from None
     # For a section, the table shows only the last step of each setting.
-    if len(settings) == 1:
-        return _history(config, settings[0])
-    return _table(config, [known.full for known in settings])
+    if len(settings) > 1:
+        return _table(config, [known.full for known in settings])
+    (known,) = settings
+    metadata = known.metadata
+    kinds = [describe_names(known) if metadata["names"] else describe(known.annotation)]
+    bounds = {name: metadata[name] for name in ("at_least", "above", "at_most")}
+    for bound, number in bounds.items():
+        if number is not None:
+            kinds.append(f"{bound.replace('_', ' ')} {number:,}")
+    if metadata["unit"]:
+        kinds.append(f"unit: {metadata['unit']}")
+    lines = [
+        f"{known.full} = {config.values[known.full]!r}",
+        f"  {known.meaning} ({', '.join(kinds)})",
+    ]
+    steps = _steps_of(config, known.full)
+    sources = [_source(step, short=False) for step in steps]
+    width = max(map(len, sources))
+    for source, step in zip(sources, steps, strict=True):
+        comment = f"  # {step.comment}" if step.comment else ""
+        lines.append(f"  {source:<{width}}  {step.value!r}{comment}")
+    if known.full in config.unset:
+        lines.append(f"  {config.unset[known.full].text}")
+    return "\n".join(lines)
 
 
 def account(config: Config) -> str:
@@ -81,35 +102,6 @@ def render_snapshot(config: Config) -> str:
             text += f", over {', '.join(earlier)}"
         lines.append(_one_line(text))
     return "\n".join(lines) + "\n"
-
-
-def _history(config: Config, known: Known) -> str:
-    steps = _steps_of(config, known.full)
-    sources = [_source(step, short=False) for step in steps]
-    width = max(map(len, sources))
-    lines = [
-        f"{known.full} = {config.values[known.full]!r}",
-        f"  {known.meaning} ({_describe_kind(known)})",
-    ]
-    for source, step in zip(sources, steps, strict=True):
-        comment = f"  # {step.comment}" if step.comment else ""
-        lines.append(f"  {source:<{width}}  {step.value!r}{comment}")
-    if known.full in config.unset:
-        lines.append(f"  {config.unset[known.full].text}")
-    return "\n".join(lines)
-
-
-def _describe_kind(known: Known) -> str:
-    parts = [describe(known.annotation)]
-    if known.metadata["names"]:
-        parts = [describe_names(known)]
-    for bound in ("at_least", "above", "at_most"):
-        number = known.metadata[bound]
-        if number is not None:
-            parts.append(f"{bound.replace('_', ' ')} {number:,}")
-    if known.metadata["unit"]:
-        parts.append(f"unit: {known.metadata['unit']}")
-    return ", ".join(parts)
 
 
 def _table(config: Config, names: Iterable[str]) -> str:
@@ -249,19 +241,14 @@ def markdown_tables(of_networks: bool = False) -> str:
         for known in our_catalogue().part(section):
             is_size = section == "back_end" and known.name != "back_end_class"
             if of_networks == (is_size or section in OF_EXTRAS):
-                rows.append(_row(known))
+                default = f"`{known.default!r}` {known.metadata['unit']}".rstrip()
+                meaning = known.meaning
+                if known.metadata["names"]:
+                    meaning += f": {describe_names(known)}"
+                # A bar would end the cell.
+                cells = [cell.replace("|", r"\|") for cell in (known.full, default, meaning)]
+                rows.append(f"| `{cells[0]}` | {cells[1]} | {cells[2]} |")
         if rows:
             about = str(kind.__doc__).partition("\n")[0]
             parts += [f"##{'#' * of_networks} `{section}`", "", about, "", *_HEAD, *rows, ""]
     return "\n".join(parts)
-
-
-def _row(known: Known) -> str:
-    default = f"`{known.default!r}` {known.metadata['unit']}".rstrip()
-    meaning = known.meaning
-    if known.metadata["names"]:
-        meaning += f": {describe_names(known)}"
-    cells = [f"`{known.full}`", default, meaning]
-    # A bar would end the cell.
-    escaped = [cell.replace("|", r"\|") for cell in cells]
-    return f"| {' | '.join(escaped)} |"

@@ -146,7 +146,15 @@ def parse_literal(text: str) -> Any:
         raise Complaint(f"there is no value; {KINDS}")
     if len(text) > MAX_LENGTH:
         raise Complaint(f"a value of more than {MAX_LENGTH} characters is not allowed")
-    _check_strings(text)
+    previous = None
+    for token, opened in _tokens(text):
+        # Adjacent strings are concatenated; inside a tuple they mean a forgotten comma.
+        if previous is not None and token.lastgroup == "string" and opened:
+            between = f"{shortened(previous[0], 30)} and {shortened(token[0], 30)}"
+            line = text.count("\n", 0, token.start())
+            raise Complaint(f"is a comma missing between {between}?", line)
+        if token.lastgroup not in ("comment", "space", "newline"):
+            previous = token if token.lastgroup == "string" else None
     try:
         with warnings.catch_warnings():
             # For example about an unknown escape sequence, which does not affect the value.
@@ -166,19 +174,6 @@ def parse_literal(text: str) -> Any:
         raise Complaint(f"Python cannot read it; {KINDS}") from None
 
 
-def _check_strings(text: str) -> None:
-    """Refuse unclosed quotes and brackets, and a comma that is missing between two strings."""
-    previous = None
-    for token, opened in _tokens(text):
-        # Adjacent strings are concatenated; inside a tuple they mean a forgotten comma.
-        if previous is not None and token.lastgroup == "string" and opened:
-            between = f"{shortened(previous[0], 30)} and {shortened(token[0], 30)}"
-            line = text.count("\n", 0, token.start())
-            raise Complaint(f"is a comma missing between {between}?", line)
-        if token.lastgroup not in ("comment", "space", "newline"):
-            previous = token if token.lastgroup == "string" else None
-
-
 class _Arithmetic(ast.NodeTransformer):
     """Computes the arithmetic in a literal, and refuses what is no value of a setting."""
 
@@ -196,7 +191,18 @@ class _Arithmetic(ast.NodeTransformer):
         elif isinstance(node, ast.Constant) and isinstance(node.value, _PLAIN):
             value = node.value
         else:
-            raise Complaint(_describe_other(node), line)
+            text = shortened(ast.unparse(node), 30)
+            is_name = isinstance(node, ast.Name | ast.Attribute)
+            problem = f"{text} is {'a name' if is_name else 'not a literal'}; {KINDS}"
+            if text.lower() in _SPELLINGS:
+                problem = f"{text} is written {_SPELLINGS[text.lower()]}"
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                name = shortened(ast.unparse(node.func), 30)
+                problem = f"{name}(...) is a call, and nothing in a config is run; {KINDS}"
+            # Python reads (1, 2)(3, 4) and [1][2] as a call and a subscript.
+            elif isinstance(node, ast.Call | ast.Subscript):
+                problem = f"is a comma missing in {text}?"
+            raise Complaint(problem, line)
         is_huge = isinstance(value, int) and value.bit_length() > MAX_BITS
         if is_huge or (isinstance(value, float) and math.isinf(value)):
             raise Complaint("the number is out of range", line)
@@ -226,19 +232,3 @@ def _calculate(kind: ast.operator, left: int | float, right: int | float, line: 
     if isinstance(result, complex):
         raise Complaint("a negative number has no real root", line)
     return result
-
-
-def _describe_other(node: ast.expr) -> str:
-    """Return why an expression is not a literal."""
-    text = shortened(ast.unparse(node), 30)
-    if text.lower() in _SPELLINGS:
-        return f"{text} is written {_SPELLINGS[text.lower()]}"
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-        name = shortened(ast.unparse(node.func), 30)
-        return f"{name}(...) is a call, and nothing in a config is run; {KINDS}"
-    # Python reads (1, 2)(3, 4) and [1][2] as a call and a subscript.
-    if isinstance(node, ast.Call | ast.Subscript):
-        return f"is a comma missing in {text}?"
-    if isinstance(node, ast.Name | ast.Attribute):
-        return f"{text} is a name; {KINDS}"
-    return f"{text} is not a literal; {KINDS}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
@@ -201,8 +201,20 @@ def read_points(
         raise SettingsError([*error.mistakes, *collector.mistakes]) from None
     in_parents = inheritance_mistakes(blocks)
     configs = []
-    for name in _matching_names(names, blocks, describe_files(files), collector):
-        configs.append(tuple(layers.resolve(blocks[name], blocks, point) for point in points))
+    named: list[str] = []
+    where = describe_files(files)
+    for name in names:
+        matches = [name] if name in blocks else fnmatch.filter(blocks, name)
+        if not matches and _PATTERN.search(name):
+            collector.add(COMMAND_LINE, f"no config in {where} matches '{shortened(name)}'")
+        elif not matches:
+            problem = f"there is no config '{shortened(name)}' in {where}"
+            collector.add(COMMAND_LINE, problem, partial(nearest, name, blocks))
+        for match in matches:
+            if match == name or match not in named:
+                named.append(match)
+                block = blocks[match]
+                configs.append(tuple(layers.resolve(block, blocks, point) for point in points))
     if not configs:
         layers.check_overrides(points)
     # A missing parent may be what would resolve a contradiction.
@@ -217,29 +229,6 @@ def describe_files(files: Sequence[FilePath]) -> str:
     """Return the first of the files and how many others there are, in words."""
     others = f" and {count_of(len(files) - 1, 'further file')}" if len(files) > 1 else ""
     return f"{files[0]}{others}"
-
-
-def _matching_names(
-    names: Iterable[str], blocks: Mapping[str, Block], where: str, collector: Collector
-) -> Iterator[str]:
-    """Yield the names of existing configs; report names and patterns without a match."""
-    yielded: set[str] = set()
-    for name in names:
-        matches: Sequence[str] = ()
-        if name in blocks:
-            yield name
-            yielded.add(name)
-        elif not _PATTERN.search(name):
-            problem = f"there is no config '{shortened(name)}' in {where}"
-            collector.add(COMMAND_LINE, problem, partial(nearest, name, blocks))
-        else:
-            matches = fnmatch.filter(blocks, name)
-            if not matches:
-                collector.add(COMMAND_LINE, f"no config in {where} matches '{shortened(name)}'")
-        for match in matches:
-            if match not in yielded:
-                yield match
-        yielded.update(matches)
 
 
 @dataclass(frozen=True)

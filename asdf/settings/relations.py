@@ -7,6 +7,7 @@ contradiction in an earlier one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -81,253 +82,187 @@ def contradictions(sections: Sections) -> Iterator[Contradiction]:
         upper = attrgetter(high)(sections)
         if lower is not None and upper is not None and lower > upper:
             yield Contradiction(low, "is above", high)
-    rules = [_of_computing, _of_tuning, _of_recordings]
-    # 'auto' captures only where nothing speaks against it.
-    if sections.computing.cuda_graphs is True:
-        rules.append(_of_graphs)
+    rules = [_rules(sections), _rules_of_recordings(sections)]
     # Rules about training do not stop a command that only scores.
     if sections.recipe.execute_stage(1):
-        rules += [_of_ends, _of_losses]
-        if sections.lengths.minibatch_s is not None:
-            rules.append(_of_lengths)
-        if sections.localisation.enabled:
-            rules.append(_of_trained_frames)
-        if sections.front_end.cache_features:
-            rules.append(_of_caching)
-    for rule in rules:
-        for sentence in rule(sections):
+        rules += [_rules_of_training(sections), _rules_of_networks(sections)]
+    for holds, sentence in chain.from_iterable(rules):
+        if holds:
             first, *relation, second = sentence.split()
             yield Contradiction(first, " ".join(relation), second)
 
 
-# Each rule yields what the user reads: the first setting, the relation, and the second one.
-def _of_computing(sections: Sections) -> Iterator[str]:
-    computing, front_end = sections.computing, sections.front_end
-    gpu_ids = computing.gpu_ids
-    if computing.use_gpu and gpu_ids is not None and len(gpu_ids) < computing.processes:
-        yield "computing.processes is more than the number of GPUs in computing.gpu_ids"
-    # Not with 'layers', where the graph is of one layer, whichever others are left out.
-    if computing.compile is True and front_end.layer_drop:
-        yield (
-            "computing.compile needs a fixed graph and cannot be combined with front_end.layer_drop"
-        )
-    if computing.compile == "layers" and sections.lora.rank:
-        yield (
-            "computing.compile would compile each layer separately and cannot be combined with "
-            "lora.rank"
-        )
-    if computing.compile and computing.norms == "bf16":
-        yield (
-            "computing.compile fuses norms with what follows them itself and cannot be combined "
-            "with computing.norms"
-        )
-    if computing.compile and computing.deterministic:
-        yield (
-            "computing.deterministic excludes kernels chosen by measured speed, as by "
-            "computing.compile"
-        )
-
-
-def _of_tuning(sections: Sections) -> Iterator[str]:
-    """Yield contradictions among the settings for the trained parts of the front end."""
-    front_end = sections.front_end
-    if front_end.frozen and front_end.unfreeze_after_epochs is not None:
-        yield (
-            "front_end.frozen never trains the front end and contradicts "
-            "front_end.unfreeze_after_epochs"
-        )
-    nothing = "front_end.frozen trains nothing of the front end and contradicts"
-    if front_end.frozen and front_end.trained_parts is not None:
-        yield f"{nothing} front_end.trained_parts"
-    if front_end.frozen and sections.lora.rank:
-        yield f"{nothing} lora.rank"
-    if sections.network.save_only_trained is True and front_end.weights in (None, RANDOM):
-        yield (
-            "network.save_only_trained omits parameters that pretrained weights restore, and there "
-            "are none in front_end.weights"
-        )
-
-
-def _of_graphs(sections: Sections) -> Iterator[str]:
-    """Yield settings that prevent the passes over a minibatch from being captured."""
+# A rule is a condition, and what the user reads if it holds: a setting, the relation, and another
+# setting.
+def _rules(sections: Sections) -> Iterator[tuple[object, str]]:
+    """Yield the rules of computing, and of the trained parts of the front end."""
     computing, front_end, lora = sections.computing, sections.front_end, sections.lora
-    graphs = "computing.cuda_graphs"
-    if computing.compile:
-        yield (
-            f"{graphs} captures the network's operations, not the compiled ones of "
-            "computing.compile"
-        )
-    if computing.processes > 1:
-        yield f"{graphs} requires one process and cannot be combined with computing.processes"
+    compiled = "computing.compile"
+    gpus = None if computing.gpu_ids is None else len(computing.gpu_ids)
+    few = computing.use_gpu and gpus is not None and gpus < computing.processes
+    yield few, "computing.processes is more than the number of GPUs in computing.gpu_ids"
+    # Not with 'layers', where the graph is of one layer, whichever others are left out.
+    fixed = f"{compiled} needs a fixed graph and cannot be combined with front_end.layer_drop"
+    yield computing.compile is True and front_end.layer_drop, fixed
+    each = f"{compiled} would compile each layer separately and cannot be combined with lora.rank"
+    yield computing.compile == "layers" and lora.rank, each
+    fuses = "fuses norms with what follows them itself and cannot be combined with computing.norms"
+    yield computing.compile and computing.norms == "bf16", f"{compiled} {fuses}"
+    excludes = "computing.deterministic excludes kernels chosen by measured speed, as by"
+    yield computing.compile and computing.deterministic, f"{excludes} {compiled}"
+
+    never = "front_end.frozen never trains the front end and contradicts"
+    late = front_end.unfreeze_after_epochs is not None
+    yield front_end.frozen and late, f"{never} front_end.unfreeze_after_epochs"
+    nothing = "front_end.frozen trains nothing of the front end and contradicts"
+    parts = front_end.trained_parts is not None
+    yield front_end.frozen and parts, f"{nothing} front_end.trained_parts"
+    yield front_end.frozen and lora.rank, f"{nothing} lora.rank"
+    omits = "omits parameters that pretrained weights restore, and there are none in"
+    yield (
+        sections.network.save_only_trained is True and front_end.weights in (None, RANDOM),
+        f"network.save_only_trained {omits} front_end.weights",
+    )
+
+    # 'auto' captures only where nothing speaks against it.
+    captures, graphs = computing.cuda_graphs is True, "computing.cuda_graphs"
+    operations = f"{graphs} captures the network's operations, not the compiled ones of {compiled}"
+    yield captures and computing.compile, operations
+    one = f"{graphs} requires one process and cannot be combined with computing.processes"
+    yield captures and computing.processes > 1, one
     # Masks and dropped layers are drawn on the host.
     repeated = f"{graphs} repeats the same operations in each step, which vary with"
     for name in ("layer_drop", "time_mask_proportion", "channel_mask_proportion"):
-        if getattr(front_end, name):
-            yield f"{repeated} front_end.{name}"
+        yield captures and getattr(front_end, name), f"{repeated} front_end.{name}"
     # Recomputed layers restore a random state that a graph does not capture.
+    recomputes = captures and front_end.gradient_checkpointing
     recomputed = f"{graphs} cannot recompute layers that draw random numbers, as with"
-    if front_end.gradient_checkpointing and front_end.dropout:
-        yield f"{recomputed} front_end.dropout"
-    if front_end.gradient_checkpointing and lora.rank and lora.dropout:
-        yield f"{recomputed} lora.dropout"
+    yield recomputes and front_end.dropout, f"{recomputed} front_end.dropout"
+    yield recomputes and lora.rank and lora.dropout, f"{recomputed} lora.dropout"
 
 
-def _of_recordings(sections: Sections) -> Iterator[str]:
-    """Yield contradictions of the audio, its augmentation, and the labels of frames."""
+def _rules_of_recordings(sections: Sections) -> Iterator[tuple[object, str]]:
+    """Yield the rules of the audio, its augmentation, and the labels of frames."""
     augmentation = sections.augmentation
     for part, source in CHAIN_NEEDS.items():
-        if part in augmentation.chain and not getattr(augmentation, source):
-            yield (
-                f"augmentation.chain includes '{part}', which cannot be used with "
-                f"augmentation.{source}"
-            )
+        lacks = part in augmentation.chain and not getattr(augmentation, source)
+        cannot = f"includes '{part}', which cannot be used with augmentation.{source}"
+        yield lacks, f"augmentation.chain {cannot}"
     # The label of a frame comes from the samples in it. Augmentation that moves speech in time
     # would make it unknown and is refused, in scoring as well.
     has_frames = sections.localisation.enabled
-    if has_frames and sections.network.max_cut_proportion:
-        yield (
-            f"network.max_cut_proportion cuts off the last frames of recordings and contradicts "
-            f"{_ENABLED}"
-        )
-    if has_frames and sections.sad.mode != "off":
-        yield (
-            "sad.mode removes parts of recordings, which shifts frames in time, and contradicts "
-            f"{_ENABLED}"
-        )
+    cuts = "network.max_cut_proportion cuts off the last frames of recordings and contradicts"
+    yield has_frames and sections.network.max_cut_proportion, f"{cuts} {_ENABLED}"
+    shifts = "sad.mode removes parts of recordings, which shifts frames in time, and contradicts"
+    yield has_frames and sections.sad.mode != "off", f"{shifts} {_ENABLED}"
     # Vocoders and augmentation change training examples alone.
     trains = sections.recipe.execute_stage(1)
-    has_vocoders = trains and bool(sections.vocoding.vocoders)
-    if sections.audio.sample_rate != USUAL_AUDIO.sample_rate:
-        of_16_khz = {_ENABLED: has_frames, "vocoding.vocoders": has_vocoders}
-        for name in (name for name, is_set in of_16_khz.items() if is_set):
-            yield f"{name} requires 16 kHz and contradicts audio.sample_rate"
-    if sections.audio.channels == "all":
-        of_one_channel = {
-            "vocoding.vocoders": has_vocoders,
-            "augmentation.chain": trains and bool(augmentation.chain),
-            "rawboost.enabled": trains and sections.rawboost.enabled,
-            "lengths.minibatch_s": trains and sections.lengths.minibatch_s is not None,
-        }
-        for name in (name for name, is_set in of_one_channel.items() if is_set):
-            yield f"{name} requires one channel and contradicts audio.channels"
+    vocodes = trains and sections.vocoding.vocoders
+    resamples = sections.audio.sample_rate != USUAL_AUDIO.sample_rate
+    for name, is_set in ((_ENABLED, has_frames), ("vocoding.vocoders", vocodes)):
+        yield resamples and is_set, f"{name} requires 16 kHz and contradicts audio.sample_rate"
+    of_one_channel = {
+        "vocoding.vocoders": vocodes,
+        "augmentation.chain": trains and augmentation.chain,
+        "rawboost.enabled": trains and sections.rawboost.enabled,
+        "lengths.minibatch_s": trains and sections.lengths.minibatch_s is not None,
+    }
+    several = sections.audio.channels == "all"
+    for name, is_set in of_one_channel.items():
+        yield several and is_set, f"{name} requires one channel and contradicts audio.channels"
 
 
-def _of_ends(sections: Sections) -> Iterator[str]:
-    """Yield a front end, a back end or a length that the network's class does not accept."""
-    network_class = sections.network.network_class
-    back_end = sections.back_end.back_end_class
-    if not has_front_end(network_class) and sections.front_end.front_end_class is not None:
-        yield (
-            "network.network_class has no front end and cannot be combined with "
-            "front_end.front_end_class"
-        )
-    if network_class == COMPOSED and back_end is None:
-        yield (
-            "network.network_class takes its back end from another setting, which is not set: "
-            "back_end.back_end_class"
-        )
+def _rules_of_training(sections: Sections) -> Iterator[tuple[object, str]]:
+    """Yield the rules of losses, of minibatches of varying length, and of cached features."""
+    network, loss, front_end = sections.network, sections.loss, sections.front_end
+    augmentation, vocoding = sections.augmentation, sections.vocoding
+    has_frames = sections.localisation.enabled
+    plain = "network.score needs probabilities learnt by plain cross_entropy, not by"
+    is_ratio, is_plain = network.score == "llr", network.loss == "cross_entropy"
+    yield is_ratio and not is_plain, f"{plain} network.loss"
+    yield is_ratio and is_plain and loss.label_smoothing, f"{plain} loss.label_smoothing"
+    no_sources = sections.source.column is None
+    off = "network.validation_metric measures source tracing, which is off with source.column"
+    yield no_sources and network.validation_metric in SOURCE_METRICS, off
+    learns = loss.detection_weight or has_frames or network.tasks
+    empty = "loss.detection_weight leaves nothing to learn without source.column"
+    yield no_sources and not learns, empty
+    no_spoofs = "leaves no spoofs to train on, since no vocoder is named in vocoding.vocoders"
+    no_vocoder = not vocoding.vocoders and not vocoding.corpus_spoofs
+    yield no_vocoder, f"vocoding.corpus_spoofs {no_spoofs}"
+
+    varies = sections.lengths.minibatch_s is not None
+    of_one_length = {
+        "network.global_minibatch_size": network.global_minibatch_size is not None,
+        "computing.compile": sections.computing.compile,
+        "computing.cuda_graphs": sections.computing.cuda_graphs is True,
+        "front_end.cache_features": front_end.cache_features,
+        "rawboost.on_device": sections.rawboost.enabled and sections.rawboost.on_device,
+        "augmentation.mixup_probability": augmentation.mixup_probability > 0,
+        _ENABLED: has_frames,
+    }
+    one_length = "requires clips of one length and contradicts lengths.minibatch_s"
+    for name, is_set in of_one_length.items():
+        yield varies and is_set, f"{name} {one_length}"
+
+    caches = front_end.cache_features
+    needs = "front_end.cache_features needs"
+    conditions: dict[str, dict[str, object]] = {
+        "a front end that is never trained": {
+            "front_end.frozen = True": not front_end.frozen,
+            "front_end.unfreeze_after_epochs = None": front_end.unfreeze_after_epochs is not None,
+        },
+        "the same clip of an utterance in every epoch": {
+            "network.clip_position = 'start'": network.clip_position != "start"
+        },
+        "clips without augmentation": {
+            "rawboost.enabled = False": sections.rawboost.enabled and sections.rawboost.algo,
+            "augmentation.chain = ()": augmentation.chain,
+            "augmentation.mixup_probability = 0": augmentation.mixup_probability,
+        },
+    }
+    for what, settings in conditions.items():
+        for needed, differs in settings.items():
+            name = needed.partition(" ")[0]
+            yield caches and differs, f"{needs} {what} ({needed}), not {name}"
+    known = "only saves copies made by built-in vocoders, whose code is known, not by"
+    own_vocoders = not set(vocoding.vocoders) <= set(VOCODERS)
+    yield caches and own_vocoders, f"front_end.cache_features {known} vocoding.vocoders"
+
+
+def _rules_of_networks(sections: Sections) -> Iterator[tuple[object, str]]:
+    """Yield the rules of what a network's class accepts, and of frames that are trained."""
+    network_class, back_end = sections.network.network_class, sections.back_end.back_end_class
+    none = "network.network_class has no front end and cannot be combined with"
+    given = sections.front_end.front_end_class is not None
+    yield not has_front_end(network_class) and given, f"{none} front_end.front_end_class"
+    takes = "takes its back end from another setting, which is not set: back_end.back_end_class"
+    composed = network_class == COMPOSED
+    yield composed and back_end is None, f"network.network_class {takes}"
     # A network of the user's own may have any use for the setting.
-    has_own = network_class.startswith("asdf.networks.") and network_class != COMPOSED
-    if has_own and back_end is not None:
-        yield (
-            f"network.network_class has its own back end ({COMPOSED} takes any) and cannot be "
-            "combined with back_end.back_end_class"
-        )
+    has_own = network_class.startswith("asdf.networks.") and not composed
+    own = f"has its own back end ({COMPOSED} takes any) and cannot be combined with"
+    both = has_own and back_end is not None
+    yield both, f"network.network_class {own} back_end.back_end_class"
     class_path = fact(network_class, "back_end_class") or BACK_ENDS.get(back_end or "", back_end)
     one_length = fact(class_path or "", "one_length")
     samples = attrgetter(one_length)(sections) if one_length else None
-    if samples not in (None, sections.network.train_clip_size):
-        yield (
-            f"network.network_class takes clips of {one_length} = {samples} only, not of "
-            "network.train_clip_size"
-        )
+    yield (
+        samples not in (None, sections.network.train_clip_size),
+        f"network.network_class takes clips of {one_length} = {samples} only, not of "
+        "network.train_clip_size",
+    )
 
-
-def _of_losses(sections: Sections) -> Iterator[str]:
-    network, loss = sections.network, sections.loss
-    plain = "network.score needs probabilities learnt by plain cross_entropy, not by"
-    if network.score == "llr" and network.loss != "cross_entropy":
-        yield f"{plain} network.loss"
-    elif network.score == "llr" and loss.label_smoothing:
-        yield f"{plain} loss.label_smoothing"
-    if sections.source.column is None and network.validation_metric in SOURCE_METRICS:
-        yield "network.validation_metric measures source tracing, which is off with source.column"
-    has_terms = sections.localisation.enabled or bool(network.tasks)
-    if sections.source.column is None and not (loss.detection_weight or has_terms):
-        yield "loss.detection_weight leaves nothing to learn without source.column"
-    if not sections.vocoding.vocoders and not sections.vocoding.corpus_spoofs:
-        yield (
-            "vocoding.corpus_spoofs leaves no spoofs to train on, since no vocoder is named in "
-            "vocoding.vocoders"
-        )
-
-
-def _of_lengths(sections: Sections) -> Iterator[str]:
-    """Yield settings that minibatches of varying length cannot be combined with."""
-    contradicting = {
-        "network.global_minibatch_size": sections.network.global_minibatch_size is not None,
-        "computing.compile": bool(sections.computing.compile),
-        "computing.cuda_graphs": sections.computing.cuda_graphs is True,
-        "front_end.cache_features": sections.front_end.cache_features,
-        "rawboost.on_device": sections.rawboost.enabled and sections.rawboost.on_device,
-        "augmentation.mixup_probability": sections.augmentation.mixup_probability > 0,
-        _ENABLED: sections.localisation.enabled,
-    }
-    for name, contradicts in contradicting.items():
-        if contradicts:
-            yield f"{name} requires clips of one length and contradicts lengths.minibatch_s"
-
-
-def _of_trained_frames(sections: Sections) -> Iterator[str]:
-    """Yield contradictions of `localisation.enabled` in training."""
-    network_class, back_end = sections.network.network_class, sections.back_end.back_end_class
-    no_frames = "outputs no frames to score one by one"
-    if network_class != COMPOSED and not keeps_time(network_class):
-        yield (
-            f"network.network_class {no_frames} ({that_keep_time()} do, behind "
-            f"asdf.networks.ComposedDetector), and contradicts {_ENABLED}"
-        )
-    if back_end is not None and not keeps_time(BACK_ENDS.get(back_end, back_end)):
-        yield (
-            f"back_end.back_end_class {no_frames} ({that_keep_time()} do), and contradicts "
-            f"{_ENABLED}"
-        )
-    if "silence" in sections.augmentation.chain:
-        yield (
-            "augmentation.chain includes 'silence', which trims lengths that are only known when a "
-            f"clip is read, and contradicts {_ENABLED}"
-        )
-    if sections.network.score == "llr":
-        yield (
-            "network.score needs the proportion of bona fide examples in training, which depends "
-            f"on the drawn crops with {_ENABLED}"
-        )
-
-
-def _of_caching(sections: Sections) -> Iterator[str]:
-    """Yield settings that change the front end's features of an utterance between epochs."""
-    front_end, augmentation = sections.front_end, sections.augmentation
-    no_learning = "front_end.cache_features needs a front end that is never trained"
-    no_augmentation = "front_end.cache_features needs clips without augmentation"
-    if not front_end.frozen:
-        yield f"{no_learning} (front_end.frozen = True), not front_end.frozen"
-    if front_end.unfreeze_after_epochs is not None:
-        name = "front_end.unfreeze_after_epochs"
-        yield f"{no_learning} ({name} = None), not {name}"
-    if sections.network.clip_position != "start":
-        yield (
-            "front_end.cache_features needs the same clip of an utterance in every epoch "
-            "(network.clip_position = 'start'), not network.clip_position"
-        )
-    if sections.rawboost.enabled and sections.rawboost.algo:
-        yield f"{no_augmentation} (rawboost.enabled = False), not rawboost.enabled"
-    if augmentation.chain:
-        yield f"{no_augmentation} (augmentation.chain = ()), not augmentation.chain"
-    if not set(sections.vocoding.vocoders) <= set(VOCODERS):
-        yield (
-            "front_end.cache_features only saves copies made by built-in vocoders, whose code is "
-            "known, not by vocoding.vocoders"
-        )
-    if augmentation.mixup_probability:
-        name = "augmentation.mixup_probability"
-        yield f"{no_augmentation} ({name} = 0), not {name}"
+    if not sections.localisation.enabled:
+        return
+    no_frames = f"outputs no frames to score one by one ({that_keep_time()} do"
+    behind = f"{no_frames}, behind {COMPOSED}), and contradicts {_ENABLED}"
+    yield not composed and not keeps_time(network_class), f"network.network_class {behind}"
+    timeless = back_end is not None and not keeps_time(BACK_ENDS.get(back_end, back_end))
+    yield timeless, f"back_end.back_end_class {no_frames}), and contradicts {_ENABLED}"
+    trims = "trims lengths that are only known when a clip is read, and contradicts"
+    silence = f"augmentation.chain includes 'silence', which {trims} {_ENABLED}"
+    yield "silence" in sections.augmentation.chain, silence
+    proportion = "the proportion of bona fide examples in training, which depends on the crops"
+    is_ratio = sections.network.score == "llr"
+    yield is_ratio, f"network.score needs {proportion} drawn with {_ENABLED}"

@@ -8,6 +8,7 @@ can rely on: a tuple for a list, a float for an int if the setting is a float.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import UnionType
@@ -87,6 +88,11 @@ def _join_words(words: list[str]) -> str:
 
 # Where the original ASDF has its networks.
 _ORIGINAL = "asdf.src.networks.architectures."
+_BOUNDS = {
+    "at_least": (operator.ge, "at least"),
+    "above": (operator.gt, "above"),
+    "at_most": (operator.le, "at most"),
+}
 _KIND_WORDS = {int: "a whole number", float: "a float", str: "a string"}
 
 
@@ -100,7 +106,10 @@ def check_value(known: Known, value: Any) -> Any:
     for number in fitted if isinstance(fitted, tuple) else (fitted,):
         # Words among numbers, such as 'best' among epochs, have no range.
         if _is(number, int | float):
-            _check_range(known, number)
+            for bound, (fits, words) in _BOUNDS.items():
+                limit = known.metadata[bound]
+                if limit is not None and not fits(number, limit):
+                    raise Complaint(f"must be {words} {limit:,} {known.metadata['unit']}".rstrip())
     if fitted is None:
         return None
     if known.metadata["check"] == "class_path":
@@ -119,7 +128,14 @@ def _fit(annotation: Any, value: Any) -> Any:
     if get_origin(annotation) is tuple:
         return _fit_tuple(annotation, value)
     if get_origin(annotation) is Literal:
-        return _fit_choice(annotation, value)
+        choices = get_args(annotation)
+        # 1 == True, so the type must be equal as well.
+        if any(value == choice and type(value) is type(choice) for choice in choices):
+            return value
+        words = [choice for choice in choices if isinstance(choice, str)]
+        near = closest(value, words) if isinstance(value, str) else ""
+        hint = f"; the nearest is '{near}'" if near else ""
+        raise Complaint(f"expected {describe(annotation)}{hint}")
     # A float setting accepts 3; an int setting rejects 3.0, which may be a mistake.
     if annotation is float and _is(value, int):
         try:
@@ -146,20 +162,6 @@ def _wrong_kind(annotation: Any, value: Any, hint: str = "") -> Complaint:
     if value is None or isinstance(value, bool):
         kind = repr(value)
     return Complaint(f"expected {describe(annotation)}, not {kind}{hint}")
-
-
-def _fit_choice(annotation: Any, value: Any) -> Any:
-    choices = get_args(annotation)
-    for choice in choices:
-        # 1 == True, so the type must be equal as well.
-        if value == choice and type(value) is type(choice):
-            return value
-    problem = f"expected {describe(annotation)}"
-    if isinstance(value, str):
-        near = closest(value, [choice for choice in choices if isinstance(choice, str)])
-        if near:
-            problem += f"; the nearest is '{near}'"
-    raise Complaint(problem)
 
 
 def _fit_union(annotation: Any, value: Any) -> Any:
@@ -215,20 +217,6 @@ def _hint(annotation: Any, value: Any) -> str:
     if annotation is str and _is(value, int):
         return f"; write '{shortened(str(value))}'"
     return ""
-
-
-def _check_range(known: Known, number: int | float) -> None:
-    at_least = known.metadata["at_least"]
-    above = known.metadata["above"]
-    at_most = known.metadata["at_most"]
-    unit = known.metadata["unit"]
-    suffix = f" {unit}" if unit else ""
-    if at_least is not None and number < at_least:
-        raise Complaint(f"must be at least {at_least:,}{suffix}")
-    if above is not None and number <= above:
-        raise Complaint(f"must be above {above:,}{suffix}")
-    if at_most is not None and number > at_most:
-        raise Complaint(f"must be at most {at_most:,}{suffix}")
 
 
 def _check_class_path(value: str | tuple[str, ...], names: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
 """Resume from a network file and print the memory that it takes.
 
-    python -m tests.distributed.resume_memory FOLDER       resumes from FOLDER/epoch.1.pt
+    python -m tests.distributed.resume_memory FOLDER       resumes from FOLDER/networks/epoch.1.pt
 
 The last line printed is JSON: per rank, the bytes by which its anonymous memory had grown when the
 file's content was in use, and whether it still has the file mapped afterwards.
@@ -16,7 +16,10 @@ import torch
 from torch import nn
 
 from asdf.checkpoint.network_file import write_network_file
+from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import open_world
+from asdf.recipe.lists import RunLists
+from asdf.recipe.run_folders import Folders
 from asdf.recipe.training_stage import resume_training
 from asdf.runs.layout import Layout
 from asdf.settings.sections import Sections
@@ -47,7 +50,9 @@ def write(folder: Path) -> None:
     progress = Progress(epochs=1, step=1)
     checkpoint = collect_checkpoint(network, optimiser, scaler, progress, settings, HostCopies())
     assert checkpoint is not None
-    write_network_file(folder / "epoch.1.pt", checkpoint)
+    networks = Layout(folder).networks
+    networks.mkdir()
+    write_network_file(networks / "epoch.1.pt", checkpoint)
 
 
 class Resumed:
@@ -80,12 +85,11 @@ def main() -> None:
         trainer = Resumed()
         settings = Sections()
         settings.recipe.training_sets = settings.recipe.validation_sets = ()
-        layout = Layout(folder.parent)
+        layout = Layout(folder)
         layout.settings.touch()
-        run = SimpleNamespace(
-            folders=SimpleNamespace(networks=folder, layout=layout), world=world, settings=settings
-        )
-        resume_training(run, trainer, "auto")
+        folders = Folders(folder, folder, folder, folder, folder)
+        trainer.layout, trainer.world = layout, world
+        resume_training(trainer, "auto", RunLists({}, settings, folders, world, StopRequest()))
         gc.collect()
         mapped = "epoch.1.pt" in Path("/proc/self/maps").read_text()
         results = world.gather([trainer.grown, mapped])

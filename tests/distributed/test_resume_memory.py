@@ -16,7 +16,7 @@ MB = 1_000_000
 @pytest.mark.slow
 def test_no_process_holds_the_whole_checkpoint_in_memory_of_its_own(tmp_path):
     resume_memory.write(tmp_path)
-    assert (tmp_path / "epoch.1.pt").stat().st_size > 100 * MB
+    assert (tmp_path / "networks" / "epoch.1.pt").stat().st_size > 100 * MB
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     done = subprocess.run(
         [sys.executable, *torchrun, "-m", "tests.distributed.resume_memory", str(tmp_path)],

@@ -118,38 +118,25 @@ class Wide(Part):
 """
 
 
-def test_a_part_of_ones_own_lies_next_to_the_recipe(recipe, call):
+def test_parts_of_ones_own_lie_next_to_the_recipe_and_have_settings_of_their_own(recipe, call):
     (recipe.folder / "my_parts.py").write_text(PARTS)
     only_training = ("recipe.end_stage=1", "computing.network_dataloader_workers=1")
-    outcome = call("augmentation.chain=('my_parts.Quieter', 'silence')", *only_training).ok()
-    assert "augmented: Quieter, silence (up to 0.1 s)" in outcome.output
+    chain = "augmentation.chain=('my_parts.Quieter', 'my_parts.Level', 'silence')"
+    level = ("level.factor=0.25", "level.probability=0.75")
+    outcome = call(chain, *level, *only_training).ok()
+    assert "augmented: Quieter, 0.25 times in 0.75 of the examples, silence" in outcome.output
     assert list(recipe.system().rglob("code/my_parts.py"))
-    dry = call("augmentation.chain=('my_parts.Wide',)", "--dry-run", *only_training)
-    assert dry.status == 1 and "returned samples of float64." in dry.output, dry.output
-    outcome = call("augmentation.chain=('my_parts.Wide',)", "paths.system_folder=w", *only_training)
-    assert outcome.status == 1 and "Traceback" not in outcome.output, outcome.output
-    assert "my_parts.Wide.apply, for the recording " in outcome.output
-    assert "returned samples of float64. End it with `.astype(np.float32)`." in outcome.output
-
-
-def test_a_part_has_settings_of_its_own(recipe, call):
-    (recipe.folder / "my_parts.py").write_text(PARTS)
-    chain = ("augmentation.chain=('my_parts.Level',)", "recipe.end_stage=1")
-    workers = "computing.network_dataloader_workers=1"
-    outcome = call(*chain, workers, "level.factor=0.25", "level.probability=0.75").ok()
-    assert "augmented: 0.25 times in 0.75 of the examples" in outcome.output
-    outcome = call(*chain, "level.factr=0.25")
+    outcome = call(chain, "level.factr=0.25")
     assert outcome.status == 2
     assert "there is no setting 'level.factr'; the nearest is 'level.factor'" in outcome.output
-
-
-def test_a_dry_run_looks_for_parts_of_ones_own(recipe, call):
-    (recipe.folder / "my_parts.py").write_text(PARTS)
-    outcome = call("augmentation.chain=('speed', 'my_parts.Quiet')", "--dry-run")
-    assert outcome.status == 2
-    assert "augmentation.chain: module my_parts" in outcome.output
-    assert "has no class 'Quiet'. Did you mean 'Quieter'?" in outcome.output
-    call("augmentation.chain=('my_parts.Quieter', 'speed')", "--dry-run").ok()
+    dry = call("augmentation.chain=('speed', 'my_parts.Quiet')", "--dry-run")
+    assert dry.status == 2 and "has no class 'Quiet'. Did you mean 'Quieter'?" in dry.output
+    wide = ("augmentation.chain=('my_parts.Wide',)", "paths.system_folder=w", *only_training)
+    for words in ((*wide, "--dry-run"), wide):
+        outcome = call(*words)
+        assert outcome.status == 1 and "Traceback" not in outcome.output, outcome.output
+        assert "returned samples of float64. End it with `.astype(np.float32)`." in outcome.output
+    assert "my_parts.Wide.apply, for the recording " in outcome.output
 
 
 def test_rawboost_of_whole_batches_trains_the_same_network(recipe, call):

@@ -47,25 +47,14 @@ def test_a_command_reads_each_config_file_once(recipe, capsys, monkeypatch, opti
     assert paths == [configs / "init_config.py", configs / "run_configs.py"]
 
 
-def test_an_unknown_config_comes_with_the_nearest(recipe, capsys):
-    outcome = recipe.call(capsys, "debgu")
-    assert outcome.status == 2 and "there is no config 'debgu'" in outcome.output
-    assert "the nearest is 'debug'" in outcome.output
-
-
-@pytest.mark.parametrize("name", ["training_sets", "validation_sets", "evaluation_sets"])
-def test_an_unknown_corpus_is_found_before_the_first_config_runs(recipe, capsys, name):
-    recipe.add_configs(f"typo < debug\nrecipe.{name} = ('demo-trian',)\n")
+def test_an_unknown_corpus_is_found_before_the_first_config_runs(recipe, capsys):
+    names = {"training": "demo-trian", "validation": "demo-dve", "evaluation": "demo-evla"}
+    lines = [f"recipe.{kind}_sets = ('{name}',)\n" for kind, name in names.items()]
+    recipe.add_configs("typo < debug\n" + "".join(lines))
     outcome = recipe.call(capsys, "debug", "typo")
-    assert outcome.status == 2
-    assert "config typo: the recipe knows no corpus 'demo-trian'" in outcome.output
-    assert "Did you mean 'demo-train'?" in outcome.output and not recipe.output.exists()
-
-
-def test_folders_that_are_not_set(recipe, capsys):
-    (recipe.folder / "configs" / "init_config.py").write_text("")
-    outcome = recipe.call(capsys, "debug")
-    assert outcome.status == 2 and "paths.output_folder is not set" in outcome.output
+    assert outcome.status == 2 and not recipe.output.exists()
+    for name in names.values():
+        assert f"config typo: the recipe knows no corpus '{name}'. Did you mean" in outcome.output
 
 
 def test_overrides_apply_to_every_config_on_top_of_it(recipe, capsys):
@@ -195,20 +184,12 @@ def test_stages_one_by_one_do_what_all_do_in_one(recipe, capsys):
         "paths.system_folder=whole",
         "paths.sad_folder=other",
     ).ok()
-    written = []
     for stage in range(4):
         only = (f"recipe.start_stage={stage}", f"recipe.end_stage={stage}")
         outcome = recipe.call(capsys, "debug", "network.max_epochs=2", *only).ok()
-        assert [f"stage {number}:" in outcome.output for number in range(4)] == [
-            n == stage for n in range(4)
-        ]
-        present = {
-            p.relative_to(recipe.output).parts[-2] for p in recipe.output.rglob("*") if p.is_file()
-        }
-        written.append(
-            {"sad", "networks", "results"} & present - ({"results"} if stage < 3 else set())
-        )
-    assert written[0] >= {"sad"}
+        said = [number for number in range(4) if f"stage {number}:" in outcome.output]
+        assert said == [stage]
+    assert list((recipe.output / "sad").iterdir())
     first, other = recipe.system("whole"), recipe.system()
     for path in (
         "scores/epoch.2/demo-dev.txt",
@@ -218,13 +199,6 @@ def test_stages_one_by_one_do_what_all_do_in_one(recipe, capsys):
         assert (first / path).read_bytes() == (other / path).read_bytes()
     results = json.loads((other / "results" / "results.json").read_text())
     assert results == json.loads((first / "results" / "results.json").read_text())
-
-
-def test_a_stage_whose_input_does_not_exist(recipe, capsys):
-    outcome = recipe.call(capsys, "debug", "recipe.start_stage=2")
-    assert outcome.status == 1
-    assert "run stage 1 first" in outcome.output
-    assert "Traceback" not in outcome.output
 
 
 def test_the_settings_are_those_of_init_config_after_an_error(recipe, capsys):

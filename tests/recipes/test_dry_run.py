@@ -244,45 +244,28 @@ def test_a_network_a_loss_or_a_head_that_fails_on_noise_is_a_problem(
     assert outcome.output.count(problem) == 1, outcome.output
 
 
-def a_folder_of_something_else(tmp_path):
-    folder = tmp_path / "whisper"
-    folder.mkdir()
-    (folder / "config.json").write_text('{"model_type": "whisper"}')
-    return folder, "whisper"
-
-
-def an_empty_folder(tmp_path):
-    (tmp_path / "empty").mkdir()
-    return tmp_path / "empty", "there is no config.json in it"
-
-
-def another_architecture(tmp_path):
-    state = torch.load(tmp_path / "tiny.pt", weights_only=True)
-    name, tensor = next(iter(state.items()))
-    torch.save({**state, name: tensor[:1]}, tmp_path / "tiny.pt")
-    return tmp_path / "tiny.pt", "do not fit Wav2Vec2Model"
-
-
-def no_file(tmp_path):
-    return (
-        tmp_path / "none.pt",
-        f"there is no file {tmp_path / 'none.pt'}: check front_end.weights.",
-    )
-
-
-def an_unknown_bundle(tmp_path):
-    return "torchaudio:XLSR", "front_end.weights: 'torchaudio:XLSR' is not known."
-
-
 @pytest.mark.parametrize(
-    "damage",
-    [a_folder_of_something_else, an_empty_folder, another_architecture, no_file, an_unknown_bundle],
+    ("path", "said"),
+    [
+        ("whisper", "whisper"),
+        ("empty", "there is no config.json in it"),
+        ("tiny.pt", "do not fit Wav2Vec2Model"),
+        ("none.pt", "none.pt: check front_end.weights."),
+        ("torchaudio:XLSR", "front_end.weights: 'torchaudio:XLSR' is not known."),
+    ],
 )
 def test_wrong_weights_are_found_by_a_dry_run_and_before_anything_is_measured(
-    recipe, capsys, tmp_path, weights, damage
+    recipe, capsys, tmp_path, weights, path, said
 ):
-    path, said = damage(tmp_path)
-    words = ("debug", *SSL, f"front_end.weights={path}")
+    for name in ("whisper", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "whisper" / "config.json").write_text('{"model_type": "whisper"}')
+    # Of another architecture.
+    state = torch.load(weights, weights_only=True)
+    name, tensor = next(iter(state.items()))
+    torch.save({**state, name: tensor[:1]}, weights)
+    named = path if ":" in path else tmp_path / path
+    words = ("debug", *SSL, f"front_end.weights={named}")
     for command in ((*words, "--dry-run"), words):
         outcome = recipe.call(capsys, *command)
         assert outcome.status in (1, 2) and "Traceback" not in outcome.output

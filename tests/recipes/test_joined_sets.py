@@ -28,13 +28,10 @@ def test_two_corpora_are_scored_as_one_set(recipe, capsys):
     assert trials.columns["speaker"][0]
 
 
-def test_an_unknown_part_is_named(recipe, capsys):
-    outcome = recipe.call(capsys, "debug", "recipe.evaluation_sets=('demo-dev+demo-evil',)")
+def test_an_unknown_part_is_named_and_a_joined_set_is_not_trained_on(recipe, capsys):
+    joined = {"evaluation": "demo-dev+demo-evil", "training": "demo-train+demo-dev"}
+    words = [f"recipe.{kind}_sets=('{name}',)" for kind, name in joined.items()]
+    outcome = recipe.call(capsys, "debug", *words)
     assert outcome.status != 0
-    assert "the recipe knows no corpus 'demo-dev+demo-evil'" in outcome.output
-
-
-def test_a_joined_set_is_not_trained_on(recipe, capsys):
-    outcome = recipe.call(capsys, "debug", "recipe.training_sets=('demo-train+demo-dev',)")
-    assert outcome.status != 0
-    assert "no corpus 'demo-train+demo-dev'" in outcome.output
+    for name in joined.values():
+        assert f"the recipe knows no corpus '{name}'" in outcome.output

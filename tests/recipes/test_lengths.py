@@ -8,7 +8,8 @@ import re
 import pytest
 import torch
 
-from tests.distributed.test_exactness import assert_equal_runs, step_losses, weights
+from tests.distributed.test_exactness import step_losses, weights
+from tests.recipes.resuming import assert_resumes_exactly
 from tests.steps_shown import shown_files
 
 CONFIG = """
@@ -101,12 +102,7 @@ def test_accumulated_minibatches_are_those_of_two_processes(mine, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("config, processes", [("varying", 1), ("varying", 2), ("pooled", 2)])
 def test_a_killed_run_ends_as_one_never_killed(mine, config, processes):
-    mine.run(config, "paths.system_folder=whole", processes=processes).ok()
-    killed = (config, "paths.system_folder=killed")
-    assert mine.run(*killed, processes=processes, TEST_END="5").status != 0
-    resumed = mine.run(*killed, processes=processes).ok()
-    assert "going on from" in resumed.output, resumed.output
-    assert_equal_runs(mine.system("whole"), mine.system("killed"))
+    assert_resumes_exactly(mine, config, processes=processes, TEST_END="5")
 
 
 @pytest.mark.parametrize(
@@ -118,12 +114,7 @@ def test_a_killed_run_ends_as_one_never_killed(mine, config, processes):
         ),
         ("network.network_class=asdf.networks.AASIST_L", "does not take the lengths"),
         ("network.network_class=asdf.networks.SSL_SLS", "takes clips of back_end.sls_samples"),
-        ("network.global_minibatch_size=8", "requires clips of one length and contradicts"),
         ("computing.compile=True", "requires clips of one length and contradicts"),
-        ("augmentation.mixup_probability=0.5", "requires clips of one length and contradicts"),
-        ("rawboost.on_device=True", "requires clips of one length and contradicts"),
-        ("lengths.max_crop_s=5", "lengths.max_crop_s = 5.0 (command line) is above"),
-        ("lengths.min_crop_s=2", "lengths.min_crop_s = 2.0 (command line) is above"),
     ],
 )
 def test_what_cannot_be_is_refused_before_training(mine, capsys, words, said):

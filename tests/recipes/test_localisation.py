@@ -13,7 +13,7 @@ from asdf.segments import COLUMN, format_spoofed, read_frame_table
 from asdf.segments.spoofed_seconds import Segment
 from asdf.trials.table import write_trials
 from asdf.trials.trial_list import TrialList
-from tests.distributed.test_exactness import assert_equal_runs
+from tests.recipes.resuming import assert_resumes_exactly
 
 CONFIG = """
 partial < debug
@@ -135,17 +135,13 @@ def test_frame_scores_do_not_depend_on_the_number_of_processes(located, capsys):
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_as_one_never_killed(located, capsys):
+def test_a_killed_run_ends_as_one_never_killed(located):
     options = [
         "framed",
         "network.checkpoint_interval_steps=2",
         "augmentation.mixup_probability=0.5",
     ]
-    located.call(capsys, *options, "paths.system_folder=whole").ok()
-    killed = (*options, "paths.system_folder=killed")
-    assert located.run(*killed, TEST_KILL="0:4").status != 0
-    located.call(capsys, *killed).ok()
-    assert_equal_runs(located.system("whole"), located.system("killed"))
+    assert_resumes_exactly(located, *options, TEST_KILL="0:4")
     for name in ("localisation.json", "localisation.txt"):
         results = [located.system(run) / "results" / name for run in ("whole", "killed")]
         assert results[0].read_bytes() == results[1].read_bytes()

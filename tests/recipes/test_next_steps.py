@@ -37,12 +37,10 @@ def test_a_demo_ends_with_what_to_do_next(recipe, capsys, monkeypatch):
     assert "what next:" in log
 
 
-def test_a_run_on_corpora_of_ones_own_ends_as_it_did(recipe, capsys):
+def test_other_runs_end_as_they_did(recipe, capsys):
     ended = recipe.call(capsys, "debug", "network.max_epochs=1").ok()
     assert "what next" not in ended.output
-
-
-def test_a_demo_that_was_not_reported_on_ends_as_it_did(recipe, capsys):
+    # A demo that was not reported on.
     make_demo(recipe)
     ended = recipe.call(capsys, "debug", "recipe.end_stage=0").ok()
     assert "what next" not in ended.output

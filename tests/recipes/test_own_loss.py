@@ -11,7 +11,7 @@ import torch
 
 from asdf import Detector
 from asdf.evaluation import cllr, evaluate, read_scores
-from tests.distributed.test_exactness import assert_equal_runs
+from tests.recipes.resuming import assert_resumes_exactly
 
 LOSS = '''
 from dataclasses import dataclass
@@ -102,13 +102,9 @@ def weights(path):
 
 @pytest.mark.slow
 def test_a_killed_training_on_two_processes_ends_as_one_never_killed(mine, corpus):
-    whole = mine.run("mine", "paths.system_folder=whole", processes=2).ok()
-    assert "not trained, as the loss does not depend on them: output.weight" in whole.output
-    killed = ("mine", "paths.system_folder=killed")
-    assert mine.run(*killed, processes=2, TEST_KILL="1:7").status != 0
-    resumed = mine.run(*killed, processes=2).ok()
-    assert "going on from resume.pt" in resumed.output
-    assert_equal_runs(mine.system("whole"), mine.system("killed"))
+    assert_resumes_exactly(mine, "mine", processes=2, TEST_KILL="1:7")
+    log = (mine.system("whole") / "log.txt").read_text()
+    assert "not trained, as the loss does not depend on them: output.weight" in log
     networks = mine.system("whole") / "networks"
     first, second, average = (
         weights(networks / name)["trained_loss.centre_E"]

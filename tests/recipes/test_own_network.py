@@ -199,49 +199,32 @@ def test_a_frozen_front_end_stays_and_the_rest_learns(recipe, capsys):
 
 
 def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
+    derived = "derived from asdf.training.callbacks.Callback is required"
     for words, status, said in (
-        (("network.network_class=my_network.Maen",), 2, "Did you mean 'Mean'?"),
-        (
-            ("network.network_class=my_network.Wrong",),
-            2,
-            "derived from torch.nn.modules.module.Module is required",
-        ),
-        (("network.network_class=my_netwrk.Mean",), 2, "Did you mean 'my_network'?"),
-        (
-            ("network.network_class=my_network.Silent",),
-            2,
-            "my_network.Silent lacks forward, which every network",
-        ),
-        (
-            ("network.network_class=my_network.Half",),
-            2,
-            "my_network.Half lacks make_back_end, which every network",
-        ),
-        (
-            ("network.callbacks=('my_network.Mean',)",),
-            2,
-            "derived from asdf.training.callbacks.Callback is required",
-        ),
-        (("network.callbacks=('my_callbacks.Note',)",), 2, "Did you mean 'Notes'?"),
+        ("network.network_class=my_network.Wrong", 2, "torch.nn.modules.module.Module is required"),
+        ("network.network_class=my_netwrk.Mean", 2, "Did you mean 'my_network'?"),
+        ("network.network_class=my_network.Silent", 2, "Silent lacks forward, which every network"),
+        ("network.network_class=my_network.Half", 2, "Half lacks make_back_end, which every"),
+        ("network.callbacks=('my_network.Mean',)", 2, derived),
         # What only building shows.
         (
-            ("network.network_class=my_network.Pooled",),
+            "network.network_class=my_network.Pooled",
             1,
             "Pooled(settings) failed: TypeError: Mean.__init__() got an unexpected keyword",
         ),
         (
-            ("back_end.back_end_class=resnet18",),
+            "back_end.back_end_class=resnet18",
             2,
             "names ResNet18BackEnd, but my_network.Mean does not take one",
         ),
-        (("localisation.enabled=True",), 2, "my_network.Mean has no frame-level head"),
+        ("localisation.enabled=True", 2, "my_network.Mean has no frame-level head"),
         (
-            ("network.callbacks=('trackers.Unreachable',)",),
+            "network.callbacks=('trackers.Unreachable',)",
             1,
             "trackers.Unreachable(settings, folder) failed: ConnectionError: no tracker",
         ),
     ):
-        outcome = own(recipe, capsys, *words)
+        outcome = own(recipe, capsys, words)
         assert outcome.status == status, outcome.output
         assert said in outcome.output, outcome.output
         assert "Traceback" not in outcome.output, outcome.output
@@ -257,10 +240,8 @@ def test_a_dry_run_finds_what_does_not_exist_without_running_it(recipe, capsys):
     (recipe.folder / "open.py").write_text("from torch.nn import *\n")
     for class_path, status, said in (
         ("my_network.Maen", 2, "Did you mean 'Mean'?"),
-        ("my_netwrk.Mean", 2, "Did you mean 'my_network'?"),
         ("loud.Mean", 2, "has no class 'Mean'. Available there: nothing."),
         ("broken.Mean", 1, "broken.py is not Python: SyntaxError"),
-        ("asdf.networks.SSL_AASITS", 2, "Did you mean 'SSL_AASIST'?"),
     ):
         outcome = own(recipe, capsys, "--dry-run", f"network.network_class={class_path}")
         assert outcome.status == status

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tests import user_optimisers
-from tests.distributed.test_exactness import assert_equal_runs, metrics
+from tests.distributed.test_exactness import metrics
+from tests.recipes.resuming import assert_resumes_exactly
 
 CONFIG = """
 own < normed
@@ -57,19 +58,9 @@ def test_it_trains_and_its_file_is_saved_with_the_run(own, capsys):
     ("optimiser", "kill", "processes"),
     [("my_optimiser.Lion", "0:5", 1), ("torch.optim.NAdam", "1:5", 2)],
 )
-def test_a_killed_run_ends_as_one_never_killed(own, capsys, optimiser, kill, processes):
-    def run_to_the_end(*words):
-        if processes == 1:
-            return own.call(capsys, *words)
-        return own.run(*words, processes=processes)
-
+def test_a_killed_run_ends_as_one_never_killed(own, optimiser, kill, processes):
     words = ("own", f"network.optimizer={optimiser}")
-    run_to_the_end(*words, "paths.system_folder=whole").ok()
-    killed = (*words, "paths.system_folder=killed")
-    assert own.run(*killed, processes=processes, TEST_KILL=kill).status != 0
-    resumed = run_to_the_end(*killed).ok()
-    assert "going on from" in resumed.output, resumed.output
-    assert_equal_runs(own.system("whole"), own.system("killed"))
+    assert_resumes_exactly(own, *words, processes=processes, TEST_KILL=kill)
 
 
 @pytest.mark.parametrize(

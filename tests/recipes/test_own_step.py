@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.distributed.test_exactness import assert_equal_runs
+from tests.recipes.resuming import assert_resumes_exactly
 from tests.steps_shown import shown_files
 
 CONFIG = """
@@ -94,12 +94,7 @@ def own(recipe):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kill", "processes"), [("0:5", 1), ("1:5", 2)])
 def test_a_killed_run_ends_as_one_never_killed(own, kill, processes):
-    own.run("own", "paths.system_folder=whole", processes=processes).ok()
-    killed = ("own", "paths.system_folder=killed")
-    assert own.run(*killed, processes=processes, TEST_KILL=kill).status != 0
-    resumed = own.run(*killed, processes=processes).ok()
-    assert "going on from" in resumed.output, resumed.output
-    assert_equal_runs(own.system("whole"), own.system("killed"))
+    assert_resumes_exactly(own, "own", processes=processes, TEST_KILL=kill)
 
 
 @pytest.mark.parametrize(

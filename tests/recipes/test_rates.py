@@ -19,7 +19,7 @@ from asdf.networks import build_network
 from asdf.settings import Settings
 from asdf.settings.sections import Audio
 from tests.conftest import CONFIG_FILES, RECIPE
-from tests.distributed.test_exactness import assert_equal_runs
+from tests.recipes.resuming import assert_resumes_exactly
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
@@ -101,12 +101,7 @@ def test_a_killed_run_ends_as_one_never_killed(shown, kill, processes):
     file = shown.folder / f"{shown.name}.py"
     code = re.sub(r"( +)(def forward\(.*\n)", r"\1\2\1\1fail_on_request(self)\n", file.read_text())
     file.write_text(f"from small_networks import fail_on_request\n{code}")
-    shown.run("shown", "paths.system_folder=whole", processes=processes).ok()
-    killed = ("shown", "paths.system_folder=killed")
-    assert shown.run(*killed, processes=processes, TEST_KILL=kill).status != 0
-    resumed = shown.run(*killed, processes=processes).ok()
-    assert "going on from" in resumed.output, resumed.output
-    assert_equal_runs(shown.system("whole"), shown.system("killed"))
+    assert_resumes_exactly(shown, "shown", processes=processes, TEST_KILL=kill)
 
 
 @pytest.mark.parametrize("shown", ["my_singing"], indirect=True)

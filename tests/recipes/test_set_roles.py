@@ -26,14 +26,12 @@ def roles_of(system) -> list[tuple[str, int, int]]:
     return [(row["set"], row["trained_on"], row["chose_network"]) for row in rows]
 
 
-def test_tables_the_log_and_files_of_the_run(judged):
+def test_tables_the_log_files_and_the_page_of_the_run(judged, tmp_path):
     recipe, printed = judged
     system = recipe.system()
     assert "demo-train is a training set: results on it are not test results" in printed
-    assert "on demo-train: EER" in printed
-    assert next(line for line in printed.splitlines() if " on demo-train: EER" in line).endswith(
-        ", trained on"
-    )
+    line = next(line for line in printed.splitlines() if " on demo-train: EER" in line)
+    assert line.endswith(", trained on")
     table = (system / "results" / "results.txt").read_text()
     assert table in printed and table in (system / "log.txt").read_text()
     rows = {line.split()[1]: line for line in table.splitlines()}
@@ -42,11 +40,6 @@ def test_tables_the_log_and_files_of_the_run(judged):
     assert rows["demo-eval"].endswith("whole, up to 62.5 s")
     assert table.splitlines()[-2:] == [f"demo-train: {TRAINED}", f"demo-dev: {CHOSE}"]
     assert roles_of(system) == [("demo-train", 26, 0), ("demo-dev", 0, 8), ("demo-eval", 0, 0)]
-
-
-def test_the_page_of_the_run_and_tables_for_papers(judged, capsys, tmp_path):
-    recipe, _ = judged
-    system = recipe.system()
     page = (system / "results" / "report.html").read_text()
     assert f"<p><strong>No test:</strong> {TRAINED}</p>" in page
     assert f"<p><strong>No test:</strong> {CHOSE}</p>" in page
@@ -55,10 +48,8 @@ def test_the_page_of_the_run_and_tables_for_papers(judged, capsys, tmp_path):
     assert page.count(", trained on<span") == 1
     assert page.count(", chose the network<span") == 1
     latex = tmp_path / "table.tex"
-    assert (
-        main(["report", str(system), "--output", str(tmp_path / "p.html"), "--latex", str(latex)])
-        == 0
-    )
+    outputs = ["--output", str(tmp_path / "p.html"), "--latex", str(latex)]
+    assert main(["report", str(system), *outputs]) == 0
     text = latex.read_text()
     assert r"demo-train$^\ddagger$" in text and r"demo-dev$^\ddagger$" in text
     assert r"demo-eval$" not in text
@@ -87,11 +78,7 @@ def test_evaluate_and_compare(judged, capsys, tmp_path):
     assert main(["compare", str(system), str(other), "--replicates", "20"]) == 0
     shown = capsys.readouterr().out
     assert f"  demo-dev, A: {CHOSE}\n" in shown and f"  demo-train, B: {TRAINED}\n" in shown
-
-
-def test_a_folder_without_the_record_is_known_by_its_settings(judged, capsys):
-    recipe, _ = judged
-    system = recipe.system()
+    # A folder without the record is known by its settings.
     (system / "sets.json").unlink()
     recipe.call(capsys, *WORDS, "recipe.start_stage=3").ok()
     assert roles_of(system) == [("demo-train", 26, 0), ("demo-dev", 0, 8), ("demo-eval", 0, 0)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 import torch
 
@@ -12,8 +11,8 @@ from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError
 from asdf.recipe import Corpus
 from asdf.trials.lists import read_list
-from asdf.trials.trial_list import UNLABELLED, TrialList
-from tests.distributed.test_exactness import assert_equal_runs
+from asdf.trials.trial_list import UNLABELLED
+from tests.recipes.resuming import assert_resumes_exactly
 from tests.steps_shown import shown_files
 
 CONFIG = """
@@ -95,12 +94,7 @@ def test_pretraining_needs_no_label_and_its_front_end_goes_on(mine, capsys):
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_killed_run_ends_as_one_never_killed(mine, processes):
-    mine.run("mixed", "paths.system_folder=whole", processes=processes).ok()
-    killed = ("mixed", "paths.system_folder=killed")
-    assert mine.run(*killed, processes=processes, TEST_KILL="0:5").status != 0
-    resumed = mine.run(*killed, processes=processes).ok()
-    assert "going on from" in resumed.output, resumed.output
-    assert_equal_runs(mine.system("whole"), mine.system("killed"))
+    assert_resumes_exactly(mine, "mixed", processes=processes, TEST_KILL="0:5")
 
 
 @pytest.mark.parametrize(
@@ -116,12 +110,12 @@ def test_a_killed_run_ends_as_one_never_killed(mine, processes):
         ("source.column=attack", "source.column need labels"),
     ],
 )
-@pytest.mark.parametrize("mode", ["--dry-run", ""])
-def test_what_cannot_take_them_says_so(mine, capsys, words, said, mode):
-    outcome = mine.call(capsys, "mixed", *words.split(), *mode.split())
-    assert outcome.status == 2 and said in outcome.output, outcome.output
-    assert "Traceback" not in outcome.output
-    assert not list(mine.output.rglob("*.pt"))
+def test_what_cannot_take_them_says_so(mine, capsys, words, said):
+    for mode in (["--dry-run"], []):
+        outcome = mine.call(capsys, "mixed", words, *mode)
+        assert outcome.status == 2 and said in outcome.output, outcome.output
+        assert "Traceback" not in outcome.output
+        assert not list(mine.output.rglob("*.pt"))
 
 
 def test_a_list_without_labels_is_one_by_its_corpus_alone(tmp_path):
@@ -150,9 +144,3 @@ def test_a_protocol_leaves_out_labels_too(corpus):
     protocol = next(corpus.rglob("*dev.trl.txt")).relative_to(corpus).as_posix()
     trials = Corpus(protocol, audio=f"{base}/flac", unlabelled=True).read("calls", corpus)
     assert len(trials) == trials.count_unlabelled == 8
-
-
-def test_counts_are_those_of_labels():
-    trials = TrialList(["a", "b", "c"], np.array([1, 0, UNLABELLED]))
-    assert trials.count_unlabelled == 1
-    assert trials.select(np.array([0, 1])).count_unlabelled == 0

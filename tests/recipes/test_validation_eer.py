@@ -1,6 +1,7 @@
 """The EER of a validation set is one number, from the score file to all that is decided by it."""
 
 import json
+import shutil
 
 from asdf.evaluation import eer, read_scores
 
@@ -45,7 +46,7 @@ def records(path) -> dict[str, float]:
     return {line["network"]: line["eer"]["demo-train"] for line in lines if "eer" in line}
 
 
-def test_every_reader_of_an_evaluation_sees_the_eer_of_its_score_file(recipe, capsys):
+def test_all_that_is_decided_follows_the_eers_of_the_score_files(recipe, capsys):
     recipe.add_configs(CONFIG)
     (recipe.folder / "my_callbacks.py").write_text(CALLBACK)
     outcome = recipe.call(capsys, "judged").ok()
@@ -66,11 +67,8 @@ def test_every_reader_of_an_evaluation_sees_the_eer_of_its_score_file(recipe, ca
     best = [name for name, value in expected.items() if value == min(expected.values())][-1]
     scored = [path.parent.name for path in (system / "scores").glob("*/demo-eval.txt")]
     assert scored == [best.removesuffix(".pt")]
-
-
-def test_an_early_stop_follows_the_eers_of_the_score_files(recipe, capsys):
-    recipe.add_configs(CONFIG)
-    (recipe.folder / "my_callbacks.py").write_text(CALLBACK)
+    # An early stop follows the EERs of the score files.
+    shutil.rmtree(system)
     words = ("judged", "network.early_stop_evaluations=1", "recipe.end_stage=1")
     outcome = recipe.call(capsys, *words).ok()
     values = list(eers_of_score_files(recipe.system("judged")).values())

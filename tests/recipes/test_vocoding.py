@@ -110,15 +110,12 @@ def test_two_processes_train_on_the_same_copies(vocoded, capsys):
     torch.testing.assert_close(weights(vocoded.system("two"), 1), first, rtol=1e-4, atol=1e-5)
 
 
-def test_a_dry_run_counts_the_copies(vocoded, capsys):
+def test_copies_are_counted_and_trained_on_next_to_spoofs_balanced_by_attack(vocoded, capsys):
     plan = vocoded.call(capsys, "vocoded", "--dry-run").ok()
     assert (
         "26 training utterances, of which 13 are vocoded copies (7 lpc, 6 my_vocoder.Backwards), = "
         "7 steps per epoch"
     ) in " ".join(plan.output.split())
-
-
-def test_copies_are_trained_on_next_to_spoofs_and_balanced_by_attack(vocoded, capsys):
     words = ("recipe.training_sets=('demo-train',)", "vocoding.corpus_spoofs=True")
     sampler = "recipe.sampler='balanced_attacks'"
     outcome = vocoded.call(
@@ -140,12 +137,6 @@ def test_copies_are_trained_on_next_to_spoofs_and_balanced_by_attack(vocoded, ca
         ),
         (("vocoding.vocoders=('lpg', 'my_vocoder.Backwards')",), "the nearest is 'lpc'"),
         (("vocoding.vocoders=('my_vocoder.Backward',)",), "has no class 'Backward'"),
-        (("vocoding.vocoders=()",), "vocoding.corpus_spoofs = False"),
-        (
-            ("front_end.cache_features=True", "front_end.frozen=True"),
-            "only saves copies made by built-in vocoders, whose code is known, not by "
-            "vocoding.vocoders = ('lpc', 'my_vocoder.Backwards')",
-        ),
     ],
 )
 def test_what_cannot_be_trained_on_is_reported_before_any_work(

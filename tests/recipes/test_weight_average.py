@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.distributed.test_exactness import assert_equal_runs
+from tests.recipes.resuming import assert_resumes_exactly
 
 CONFIG = """
 averaged < normed
@@ -19,19 +19,7 @@ recipe.selected_epochs = (1, 'average')
 @pytest.mark.parametrize(("processes", "kill"), [(1, "0:5"), (3, "2:3")])
 def test_a_killed_run_ends_as_one_never_killed(recipe, capsys, processes, kill):
     recipe.add_configs(CONFIG)
-
-    def run_to_the_end(*words):
-        if processes == 1:
-            return recipe.call(capsys, *words)
-        return recipe.run(*words, processes=processes)
-
-    run_to_the_end("averaged", "paths.system_folder=whole").ok()
-    assert recipe.run(
-        "averaged", "paths.system_folder=killed", processes=processes, TEST_KILL=kill
-    ).status
-    resumed = run_to_the_end("averaged", "paths.system_folder=killed").ok()
-    assert "going on from" in resumed.output, resumed.output
-    assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
+    assert_resumes_exactly(recipe, "averaged", processes=processes, TEST_KILL=kill)
     if processes == 1:
         check_what_is_scored(recipe, capsys)
 

@@ -24,13 +24,14 @@ support neither proposition.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from asdf.arrays import Floats, Integers
+from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration, CalibrationSet, are_finite, damaged
 from asdf.metrics.llr_maps import LN10, LlrMap, fit_map, log10_llr
@@ -101,51 +102,30 @@ def empirical_bounds(bona_fide: Floats, spoof: Floats) -> tuple[float, float]:
     # In log10, as in the paper and in lir.
     bona_fide = np.sort(bona_fide) / LN10
     spoof = np.sort(spoof) / LN10
-    thresholds = _thresholds(bona_fide, spoof)
-    rates = _normalised_error_rates(bona_fide, spoof, thresholds)
-    fails = rates > 1 + _ROUNDING
-    below = thresholds[fails & (thresholds <= 0)]
-    above = thresholds[fails & (thresholds >= 0)]
-    lower = thresholds[0]
-    if below.size:
-        lower = below.max() + _STEP
-    upper = thresholds[-1]
-    if above.size:
-        upper = above.min() - _STEP
-    # A system that is never better than the prior supports no LLR but 0.
-    lower = min(float(lower), 0.0)
-    upper = max(float(upper), 0.0)
-    return lower * LN10, upper * LN10
-
-
-def _thresholds(bona_fide: Floats, spoof: Floats) -> Floats:
-    """Return the possible bounds in log10: a grid of LLRs that contains 0."""
-    seen = np.concatenate([bona_fide, spoof])
     # One trial in n + 1 is the smallest rate that n trials can show.
-    lowest = max(seen.min(), -math.log10(bona_fide.size + 1))
-    highest = min(seen.max(), math.log10(spoof.size + 1))
+    lowest = max(min(bona_fide[0], spoof[0]), -math.log10(bona_fide.size + 1))
+    highest = min(max(bona_fide[-1], spoof[-1]), math.log10(spoof.size + 1))
     first = min(0, math.floor(lowest / _STEP))
     last = max(0, math.floor(highest / _STEP) + 1)
-    count = last - first + 1
-    return np.linspace(first * _STEP, last * _STEP, count)
-
-
-def _normalised_error_rates(bona_fide: Floats, spoof: Floats, thresholds: Floats) -> Floats:
-    """Return the Bayes error rate of decisions at each threshold over that of the prior alone.
-
-    Args:
-        bona_fide, spoof: Sorted LLRs in log10, like the thresholds.
-    """
+    # The grid of possible bounds contains 0.
+    thresholds = np.linspace(first * _STEP, last * _STEP, last - first + 1)
     missed = np.searchsorted(bona_fide, thresholds, side="right")
-    rejected = np.searchsorted(spoof, thresholds, side="right")
-    accepted = spoof.size - rejected
+    accepted = spoof.size - np.searchsorted(spoof, thresholds, side="right")
     # The misleading trial of each class: bona fide below all thresholds, spoof above them.
     miss_rate = (missed + 1) / (bona_fide.size + 1)
     false_alarm_rate = (accepted + 1) / (spoof.size + 1)
     odds = 10**thresholds
-    by_scores = miss_rate + odds * false_alarm_rate
-    by_prior = np.minimum(1, odds)
-    return by_scores / by_prior
+    # The Bayes error rate of decisions at each threshold over that of the prior alone.
+    rates = (miss_rate + odds * false_alarm_rate) / np.minimum(1, odds)
+    fails = rates > 1 + _ROUNDING
+    below = thresholds[fails & (thresholds <= 0)]
+    above = thresholds[fails & (thresholds >= 0)]
+    lower = below.max() + _STEP if below.size else thresholds[0]
+    upper = above.min() - _STEP if above.size else thresholds[-1]
+    # A system that is never better than the prior supports no LLR but 0.
+    lower = min(float(lower), 0.0)
+    upper = max(float(upper), 0.0)
+    return lower * LN10, upper * LN10
 
 
 def bootstrap_maps(
@@ -166,59 +146,31 @@ def bootstrap_maps(
         Maps, fewer than `count` if many draws cannot be calibrated; none if most of them cannot.
     """
     rng = np.random.default_rng(seed)
-    draws = _draw_trials(bona_fide.size, spoof.size, rng)
-    units = None
-    if speakers is not None:
-        draws = _draw_speakers(speakers, rng)
-        units = len({*speakers[0], *speakers[1]})
+    # Sorted, since the order of a set differs between processes, and the draws must not.
+    names = None if speakers is None else sorted({*speakers[0], *speakers[1]})
+    by_speaker = []
+    for column in speakers or ():
+        trials: dict[str, list[int]] = {name: [] for name in names or ()}
+        for index, name in enumerate(column):
+            trials[name].append(index)
+        by_speaker.append([np.array(known, np.int64) for known in trials.values()])
     maps: list[LlrMap] = []
     for _ in range(_TRIES * count):
-        indices = next(draws)
-        drawn_bona_fide = bona_fide[indices[0]]
-        drawn_spoof = spoof[indices[1]]
-        try:
-            fitted = fit_map(method, drawn_bona_fide, drawn_spoof, units)
-        except AsdfError:
-            # A class is missing, or the scores are all equal or reversed.
-            continue
-        maps.append(fitted)
+        if names is None:
+            # As many of each class as there are.
+            drawn = [rng.integers(scores.size, size=scores.size) for scores in (bona_fide, spoof)]
+        else:
+            chosen = rng.integers(len(names), size=len(names))
+            drawn = []
+            for known in by_speaker:
+                drawn.append(np.concatenate([known[name] for name in chosen]))
+        # It fails where a class is missing, or the scores are all equal or reversed.
+        with suppress(AsdfError):
+            units = None if names is None else len(names)
+            maps.append(fit_map(method, bona_fide[drawn[0]], spoof[drawn[1]], units))
         if len(maps) == count:
             break
     return maps if 2 * len(maps) >= count else []
-
-
-def _draw_trials(
-    bona_fide: int, spoof: int, rng: np.random.Generator
-) -> Iterator[tuple[Integers, Integers]]:
-    """Yield the indices of drawn trials, as many of each class as there are."""
-    while True:
-        yield rng.integers(bona_fide, size=bona_fide), rng.integers(spoof, size=spoof)
-
-
-def _draw_speakers(
-    speakers: tuple[list[str], list[str]], rng: np.random.Generator
-) -> Iterator[tuple[Integers, Integers]]:
-    """Yield the indices of all trials of drawn speakers, as many speakers as there are."""
-    # Sorted, since the order of a set differs between processes, and the draws must not.
-    names = sorted({*speakers[0], *speakers[1]})
-    bona_fide = _trials_by_name(names, speakers[0])
-    spoof = _trials_by_name(names, speakers[1])
-    while True:
-        drawn = rng.integers(len(names), size=len(names))
-        yield _join(bona_fide, drawn), _join(spoof, drawn)
-
-
-def _join(trials: list[Integers], drawn: Integers) -> Integers:
-    """Return the trials of the drawn speakers."""
-    return np.concatenate([trials[speaker] for speaker in drawn])
-
-
-def _trials_by_name(names: list[str], column: list[str]) -> list[Integers]:
-    """Return the indices of the trials of each name, in the order of `names`."""
-    trials: dict[str, list[int]] = {name: [] for name in names}
-    for index, name in enumerate(column):
-        trials[name].append(index)
-    return [np.array(trials[name], np.int64) for name in names]
 
 
 def with_support(
@@ -266,26 +218,22 @@ class Intervals:
         """
         llr = float(self._calibration.llr(raw))
         tail = (1 - INTERVAL_LEVEL) / 2
-        quantiles = np.quantile(self._replicated_llrs(raw), [tail, 1 - tail])
-        low, high = self._calibration.in_range(quantiles).tolist()
-        return min(low, llr), max(high, llr)
-
-    def _replicated_llrs(self, raw: float) -> Floats:
-        """Return the LLR of a score by each map of the bootstrap, (replicates,)."""
         rows = self._rows
         if self._calibration.map_scores is None:
-            affine: Floats = rows[:, 0] * raw + rows[:, 1]
-            return affine
-        # As in `LlrMap` for one map: linear between knots, and with slope `scale` beyond them.
-        knots = np.array(self._calibration.map_scores)
-        position = np.interp(raw, knots, np.arange(knots.size))
-        # The last knot has no right neighbour.
-        left = min(int(position), knots.size - 2)
-        share = position - left
-        between = rows[:, left] * (1 - share) + rows[:, left + 1] * share
-        beyond = raw - np.clip(raw, knots[0], knots[-1])
-        llrs: Floats = between + self._calibration.scale * beyond
-        return llrs
+            llrs = rows[:, 0] * raw + rows[:, 1]
+        else:
+            # As in `LlrMap` for one map: linear between knots, and with slope `scale` beyond them.
+            knots = np.array(self._calibration.map_scores)
+            position = np.interp(raw, knots, np.arange(knots.size))
+            # The last knot has no right neighbour.
+            left = min(int(position), knots.size - 2)
+            share = position - left
+            between = rows[:, left] * (1 - share) + rows[:, left + 1] * share
+            beyond = raw - np.clip(raw, knots[0], knots[-1])
+            llrs = between + self._calibration.scale * beyond
+        quantiles = np.quantile(llrs, [tail, 1 - tail])
+        low, high = self._calibration.in_range(quantiles).tolist()
+        return min(low, llr), max(high, llr)
 
 
 @dataclass(frozen=True)

@@ -409,52 +409,37 @@ def read_home(entry: Any) -> Home | None:
     """Return the home in an entry of `Home.content`; None if the entry is invalid."""
     if not isinstance(entry, Mapping):
         return None
+    clusters = []
     try:
-        clusters = tuple(map(_read_cluster, entry["clusters"]))
-        numbers = {name: int(entry[name]) for name in _COUNTS}
+        for each in entry["clusters"]:
+            mean = np.array(each["mean"], np.float64)
+            variances = np.array(each["variances"], np.float64)
+            directions = np.array(each["directions"], np.float64)
+            directions = directions.reshape(len(variances), len(mean))
+            clusters.append(Cluster(mean, directions, variances, float(each["rest"])))
+        first, second = clusters
         home = Home(
             limit=float(entry["limit"]),
             rate=float(entry["rate"]),
             folds_of=str(entry["folds_of"]),
-            clusters=clusters,  # type: ignore[arg-type]
-            **numbers,
+            clusters=(first, second),
+            **{name: int(entry[name]) for name in _COUNTS},
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
-    sizes = {cluster.mean.size for cluster in clusters}
-    if len(clusters) != 2 or len(sizes) != 1:
-        return None
-    if not 0 < home.limit < math.inf or not 0 < home.rate < 1:
-        return None
-    if home.folds_of not in ("speakers", "trials"):
-        return None
-    if not 0 <= home.bona_fide_beyond <= home.bona_fide != 0:
-        return None
-    return home if 0 <= home.spoof_beyond <= home.spoof != 0 else None
+    are_sound = [
+        0 < each.mean.size == first.mean.size <= MAX_NUMBERS
+        and np.isfinite([*each.mean, *each.variances, *each.directions.flat, each.rest]).all()
+        and (np.array([each.rest, *each.variances]) > 0).all()
+        for each in clusters
+    ]
+    is_sound = all(are_sound) and 0 < home.limit < math.inf and 0 < home.rate < 1
+    is_sound &= home.folds_of in ("speakers", "trials")
+    is_sound &= 0 <= home.bona_fide_beyond <= home.bona_fide != 0
+    return home if is_sound and 0 <= home.spoof_beyond <= home.spoof != 0 else None
 
 
 _COUNTS = ("bona_fide", "bona_fide_beyond", "spoof", "spoof_beyond")
-
-
-def _read_cluster(entry: Mapping[str, Any]) -> Cluster:
-    """Return the cluster of an entry.
-
-    Raises:
-        KeyError, TypeError, ValueError: the entry is invalid.
-    """
-    mean = np.array(entry["mean"], np.float64)
-    variances = np.array(entry["variances"], np.float64)
-    directions = np.array(entry["directions"], np.float64)
-    directions = directions.reshape(len(variances), len(mean))
-    rest = float(entry["rest"])
-    if not 0 < mean.size <= MAX_NUMBERS:
-        raise ValueError("no mean")
-    for values in (mean, variances, directions, rest):
-        if not np.isfinite(values).all():
-            raise ValueError("not finite")
-    if not rest > 0 or not (variances > 0).all():
-        raise ValueError("no variances")
-    return Cluster(mean, directions, variances, rest)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,11 +60,11 @@ from asdf.report import gather, runs_in
 from asdf.tasks.studies.left_out import left_out_text
 from asdf.text import and_more
 
-# Settings of `computing` that the launcher determines for each run, with the option for each.
+# Settings that the launcher determines for each run, with the option for each.
 _LAUNCHERS_SETTINGS = {
-    "gpu_ids": "--gpus",
-    "processes": "--processes-per-run",
-    "use_gpu": "--slots",
+    "computing.gpu_ids": "--gpus",
+    "computing.processes": "--processes-per-run",
+    "computing.use_gpu": "--slots",
 }
 # A job's GPUs are counted from 0, whatever the config states for this machine.
 SLURM_OVERRIDES = ("computing.gpu_ids=None",)
@@ -125,19 +125,23 @@ class LaunchOptions(ValueOptions, ClusterOptions, ResultOptions):
 
 
 def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
-    """Refuse options of the other kind of launch, and a script that cannot be submitted.
+    """Refuse options of the other kind of launch, outputs that could not be written hours later,
+    and a script that cannot be submitted.
 
     Raises:
         UsageError: an option does not fit; the message names it.
     """
+    page, table = args.report, args.latex
+    for name, path in (("--report", page), ("--latex", table)):
+        if path is not None and path.is_dir():
+            raise UsageError(f"{name} {path} is a folder. Give a file.")
+    if page is not None and table is not None and page.resolve() == table.resolve():
+        raise UsageError("--report and --latex are the same file. Give two different files.")
     if args.slurm is None:
         if sbatch_options or args.max_running is not None:
-            raise UsageError(
-                "--max-running and sbatch options after -- need --slurm. Give it too, or leave "
-                "them out."
-            )
+            raise UsageError("--max-running and sbatch options after -- need --slurm.")
         return
-    if args.report is not None or args.latex is not None:
+    if page is not None or table is not None:
         raise UsageError(
             "--report and --latex need finished runs, but --slurm only submits runs. Write them "
             "with 'python -m asdf report' when the array has finished."
@@ -152,19 +156,6 @@ def check_options(args: LaunchOptions, sbatch_options: Sequence[str]) -> None:
     if args.max_running is not None and args.max_running < 1:
         raise UsageError(f"--max-running {args.max_running}: give at least 1.")
     check_script(Path(args.slurm), sbatch_options)
-
-
-def check_outputs(page: Path | None, table: Path | None) -> None:
-    """Refuse outputs that could not be written hours later.
-
-    Raises:
-        UsageError: an output is a folder, or both are the same file.
-    """
-    for name, path in (("--report", page), ("--latex", table)):
-        if path is not None and path.is_dir():
-            raise UsageError(f"{name} {path} is a folder. Give a file.")
-    if page is not None and table is not None and page.resolve() == table.resolve():
-        raise UsageError("--report and --latex are the same file. Give two different files.")
 
 
 def show_left_out(jobs: Sequence[Job]) -> None:
@@ -215,21 +206,6 @@ def open_slots(gpus: str | None, count: int | None) -> Slots:
         shown = os.environ.get(visibility_variable(), os.environ.get("CUDA_VISIBLE_DEVICES"))
         return Slots(choose_gpus(gpus, visible, shown), are_gpus=True)
     return Slots([str(number) for number in range(count or 1)], are_gpus=False)
-
-
-def refuse_launchers_settings(assignments: Iterable[str]) -> None:
-    """Refuse an override, or a sweep, of a setting that the launcher determines.
-
-    Raises:
-        UsageError: there is one; the message names the option for it.
-    """
-    named = {assignment.partition("=")[0].strip() for assignment in assignments}
-    for name, instead in _LAUNCHERS_SETTINGS.items():
-        if f"computing.{name}" in named:
-            raise UsageError(
-                f"computing.{name} is set by the launcher and cannot be changed here. Use "
-                f"{instead}."
-            )
 
 
 def launcher_overrides(slots: Slots, processes: int | None, cpu_is_meant: bool) -> list[str]:
@@ -311,59 +287,11 @@ def submit(plan: Plan, recipe: Path, script: Path, args: LaunchOptions, sbatch: 
     return 0
 
 
-COMMAND = Command("launch", __doc__, LaunchOptions)
-
-
-def main(arguments: list[str]) -> int:
-    """Run the configs.
-
-    Returns:
-        0 if no run failed, even after a requested stop; 1 if one failed; 130 after a second SIGINT.
+def find_recipe(path: str) -> Path:
+    """Return the recipe at `path`.
 
     Raises:
-        UsageError: there is an error in any config, point or option, before the first run starts.
-    """
-    arguments, sbatch_options = split_at_dashes(arguments)
-    args = COMMAND.read(arguments)
-    recipe = _check_start(args.recipe)
-    check_options(args, sbatch_options)
-    check_outputs(args.report, args.latex)
-    command = parse_command_line(list(args.words), "")
-    points = PointOptions(seeds=args.seeds, sweep=args.sweep, random=args.random, folds=args.folds)
-    if args.slurm is not None:
-        plan = plan_runs(recipe, command.configs, command.overrides, points, SLURM_OVERRIDES)
-        return submit(plan, recipe, Path(args.slurm), args, sbatch_options)
-    refuse_launchers_settings([*command.overrides, *args.sweep])
-    slots = open_slots(args.gpus, args.slots)
-    launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
-    plan = plan_runs(recipe, command.configs, command.overrides, points, launchers)
-    if args.dry_run:
-        # The results so far are included.
-        for job in plan.jobs:
-            job.restore_state()
-        show(plan.describe())
-        show(list_runs(plan.jobs))
-        return 0
-    jobs = plan.jobs
-    assign_slots(jobs, slots, args.processes_per_run)
-    if not slots.are_gpus and args.slots is None:
-        show("warning: no GPU found: runs use the CPU, one at a time (--slots N: N at a time)")
-    if plan.has_points:
-        show(plan.describe())
-    status = _run(jobs, slots, recipe, with_results=plan.folds is None)
-    wants_report = args.report is not None or args.latex is not None
-    is_written = wants_report and write_results(jobs, args.report, args.latex)
-    # With a report, the command of the report shows the table of the folds.
-    if plan.folds is not None and not is_written:
-        show_left_out(jobs)
-    return status
-
-
-def _check_start(path: str) -> Path:
-    """Return the recipe at `path` after checking that a launch can start here.
-
-    Raises:
-        UsageError: it cannot.
+        UsageError: it is no file, or a launch cannot start here.
     """
     if not hasattr(os, "killpg"):
         raise UsageError(
@@ -385,19 +313,63 @@ def _check_start(path: str) -> Path:
     return recipe
 
 
-def _run(jobs: Sequence[Job], slots: Slots, recipe: Path, *, with_results: bool) -> int:
-    """Run the unfinished jobs and show their outcome; return the exit status."""
+COMMAND = Command("launch", __doc__, LaunchOptions)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the configs.
+
+    Returns:
+        0 if no run failed, even after a requested stop; 1 if one failed; 130 after a second SIGINT.
+
+    Raises:
+        UsageError: there is an error in any config, point or option, before the first run starts.
+    """
+    arguments, sbatch_options = split_at_dashes(arguments)
+    args = COMMAND.read(arguments)
+    recipe = find_recipe(args.recipe)
+    check_options(args, sbatch_options)
+    command = parse_command_line(list(args.words), "")
+    points = PointOptions(seeds=args.seeds, sweep=args.sweep, random=args.random, folds=args.folds)
+    if args.slurm is not None:
+        plan = plan_runs(recipe, command.configs, command.overrides, points, SLURM_OVERRIDES)
+        return submit(plan, recipe, Path(args.slurm), args, sbatch_options)
+    named = {word.partition("=")[0].strip() for word in (*command.overrides, *args.sweep)}
+    for setting, instead in _LAUNCHERS_SETTINGS.items():
+        if setting in named:
+            raise UsageError(
+                f"{setting} is set by the launcher and cannot be changed here. Use {instead}."
+            )
+    slots = open_slots(args.gpus, args.slots)
+    launchers = launcher_overrides(slots, args.processes_per_run, args.slots is not None)
+    plan = plan_runs(recipe, command.configs, command.overrides, points, launchers)
+    if args.dry_run:
+        # The results so far are included.
+        for job in plan.jobs:
+            job.restore_state()
+        show(plan.describe())
+        show(list_runs(plan.jobs))
+        return 0
+    jobs = plan.jobs
+    assign_slots(jobs, slots, args.processes_per_run)
+    if not slots.are_gpus and args.slots is None:
+        show("warning: no GPU found: runs use the CPU, one at a time (--slots N: N at a time)")
+    if plan.has_points:
+        show(plan.describe())
     for job in jobs:
         job.restore_state()
-    interrupted = False
     stop = StopRequest()
+    # A requested stop is not a failure: the same command resumes.
+    is_interrupted = False
     with stop.listening():
         try:
             run_queue(jobs, slots, recipe, Table(sys.stdout), stop)
         except KeyboardInterrupt:
-            interrupted = True
-    show(summary(jobs, with_results))
-    if interrupted:
-        return 130
-    # A requested stop is not a failure: the same command resumes.
-    return int(any(job.state == "failed" for job in jobs))
+            is_interrupted = True
+    show(summary(jobs, with_results=plan.folds is None))
+    wants_report = args.report is not None or args.latex is not None
+    is_written = wants_report and write_results(jobs, args.report, args.latex)
+    # With a report, the command of the report shows the table of the folds.
+    if plan.folds is not None and not is_written:
+        show_left_out(jobs)
+    return 130 if is_interrupted else int(any(job.state == "failed" for job in jobs))

@@ -32,16 +32,6 @@ def test_the_three_questions():
     assert parse("--explain", "a") == CommandLine(["a"], [], False, "", False)
 
 
-def test_no_config_and_an_unknown_option():
-    for words in ((), ("network.max_epochs=2",), ("--dry-run",)):
-        with pytest.raises(
-            UsageError, match=r"no config is given\. Use: run\.py CONFIG .*run\.py --list shows the"
-        ):
-            parse(*words)
-    with pytest.raises(UsageError, match="there is no option '--dryrun-please'; settings are"):
-        parse("a", "--dryrun-please")
-
-
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
@@ -78,31 +68,30 @@ def test_help_is_80_columns_wide(capsys, monkeypatch):
     assert lines[1] == "              [--list] [--explain [section.name]] [--dry-run]"
 
 
-def test_options_of_other_frameworks_are_told_ours_all_at_once():
-    with pytest.raises(UsageError) as error:
-        parse("net", "--fp16", "--gradient-checkpointing", "--per-device-train-batch-size", "16")
-    assert str(error.value).splitlines() == [
-        "3 mistakes in the settings:",
-        "  command line: '--fp16' is a word of other frameworks; write "
-        "computing.precision='bf16' or 'fp16'",
-        "  command line: there is no option '--gradient-checkpointing'; settings are without "
-        "dashes; the nearest is 'front_end.gradient_checkpointing'",
-        "  command line: '--per-device-train-batch-size' is a word of other frameworks; write "
-        "network.minibatch_size=16",
-    ]
-
-
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("words", "told"),
     [
-        ("--compute_setup=auto", "write computing.processes=2, or torchrun --nproc_per_node=2"),
-        ("--dist-backend", "write computing.backend='nccl'"),
-        ("--push_to_hub", "write python -m asdf export NETWORK --push ORG/NAME"),
-        ("--network.max_steps=3", "without dashes; the nearest is 'network.max_steps'"),
-        ("--zzz", "there is no option '--zzz'"),
+        ("", "no config is given. Use: run.py CONFIG"),
+        ("network.max_epochs=2", "run.py --list shows the configs"),
+        ("--dry-run", "no config is given"),
+        ("net --dryrun-please", "there is no option '--dryrun-please'; settings are"),
+        ("net --compute_setup=auto", "computing.processes=2, or torchrun --nproc_per_node=2"),
+        ("net --dist-backend", "write computing.backend='nccl'"),
+        ("net --push_to_hub", "write python -m asdf export NETWORK --push ORG/NAME"),
+        ("net --network.max_steps=3", "without dashes; the nearest is 'network.max_steps'"),
+        (
+            "net --fp16 --gradient-checkpointing --per-device-train-batch-size 16",
+            "3 mistakes in the settings:\n"
+            "  command line: '--fp16' is a word of other frameworks; write "
+            "computing.precision='bf16' or 'fp16'\n"
+            "  command line: there is no option '--gradient-checkpointing'; settings are without "
+            "dashes; the nearest is 'front_end.gradient_checkpointing'\n"
+            "  command line: '--per-device-train-batch-size' is a word of other frameworks; write "
+            "network.minibatch_size=16",
+        ),
     ],
 )
-def test_an_option_that_does_not_exist_is_answered_with_a_setting(option, told):
+def test_what_cannot_be_read_is_answered_all_at_once(words, told):
     with pytest.raises(UsageError) as error:
-        parse("net", option)
+        parse(*words.split())
     assert told in str(error.value)

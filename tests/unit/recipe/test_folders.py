@@ -16,19 +16,14 @@ def test_folders_are_relative_to_the_recipe_and_each_other(tmp_path):
     assert folders.sad == tmp_path / "out" / "sad"
 
 
-def test_weights_are_relative_to_the_recipe_too(tmp_path):
-    folders = folders_of(Paths("out", "data"), tmp_path)
-    assert folders.weights("w/xlsr.pt") == str(tmp_path / "w" / "xlsr.pt")
-    assert folders.weights("/w/xlsr.pt") == "/w/xlsr.pt" and folders.weights(None) is None
-    assert folders.weights("torchaudio:WAV2VEC2_BASE") == "torchaudio:WAV2VEC2_BASE"
-
-
-def test_a_name_of_the_hub_is_retained_where_nothing_here_has_it(tmp_path):
+def test_weights_are_a_path_here_or_the_name_of_what_is_elsewhere(tmp_path):
     (tmp_path / "here").mkdir()
-    folders = folders_of(Paths(output_folder="out", database_folder="db"), tmp_path)
-    for name in ("org/encoder", "hub:org/encoder@v1", "hub:here/encoder"):
+    folders = folders_of(Paths("out", "data"), tmp_path)
+    for path in ("w/xlsr.pt", "here/encoder"):
+        assert folders.weights(path) == str(tmp_path / path)
+    kept = ("/w/xlsr.pt", None, "torchaudio:WAV2VEC2_BASE", "org/encoder", "hub:org/encoder@v1")
+    for name in (*kept, "hub:here/encoder"):
         assert folders.weights(name) == name
-    assert folders.weights("here/encoder") == str(tmp_path / "here" / "encoder")
 
 
 @pytest.mark.parametrize(

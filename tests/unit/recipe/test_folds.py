@@ -5,7 +5,7 @@ import pytest
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe import Corpus
 from asdf.recipe.command_line import corpora_of
-from asdf.recipe.left_out_folds import Fold, FoldRequest, divide_into_folds, fold_overrides
+from asdf.recipe.left_out import Fold, FoldRequest, divide_into_folds, fold_overrides
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 

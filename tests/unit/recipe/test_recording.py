@@ -1,7 +1,6 @@
 """What ends a run is reported, whatever becomes of the record of its end."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,9 +12,9 @@ from asdf.runs.layout import Layout
 from asdf.runs.log import LOG
 
 
-def run_in(folder, world=None):
+def end_in(folder, world=None):
     (folder / "environment.json").write_text('[{"started": "earlier"}, {"started": "now"}]')
-    return SimpleNamespace(world=world or World(), folders=SimpleNamespace(layout=Layout(folder)))
+    return end_recorded(Layout(folder), world or World())
 
 
 def records(folder):
@@ -27,7 +26,7 @@ def test_a_device_that_answers_no_more_does_not_hide_the_failure(tmp_path, monke
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     monkeypatch.setattr(gpus, "peak_memory_mb", fail)
-    with pytest.raises(AsdfError, match="the recording is gone"), end_recorded(run_in(tmp_path)):
+    with pytest.raises(AsdfError, match="the recording is gone"), end_in(tmp_path):
         raise AsdfError("the recording is gone")
     assert records(tmp_path) == [{"started": "earlier"}, {"started": "now"}]
 
@@ -35,7 +34,7 @@ def test_a_device_that_answers_no_more_does_not_hide_the_failure(tmp_path, monke
 def test_the_main_process_records_the_end_for_all(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(LOG, "propagate", True)
     caplog.set_level("INFO")
-    with end_recorded(run_in(tmp_path)):
+    with end_in(tmp_path):
         pass
     *_, last = records(tmp_path)
     assert list(last) == ["started", "ended", "finished", "peak_memory_mb"]
@@ -43,7 +42,7 @@ def test_the_main_process_records_the_end_for_all(tmp_path, caplog, monkeypatch)
     assert list(last["peak_memory_mb"]) == ["rank 0"]
     host = last["peak_memory_mb"]["rank 0"]["host"]
     assert caplog.messages == [f"peak memory: host {host / 1000:.2f} GB"]
-    with pytest.raises(KeyboardInterrupt), end_recorded(run_in(tmp_path, World(rank=1, size=2))):
+    with pytest.raises(KeyboardInterrupt), end_in(tmp_path, World(rank=1, size=2)):
         raise KeyboardInterrupt
     assert "ended" not in records(tmp_path)[-1]
 
@@ -57,18 +56,21 @@ def test_the_log_names_the_process_that_took_the_most():
     assert describe_peaks(peaks[:1]) == "GPU 8.70 GB, host 5.10 GB"
 
 
+CE, BCE = "network.loss was 'ce' ...", "network.loss was 'bce' ..."
+
+
 @pytest.mark.parametrize(
     ("began", "changes", "noted"),
     [
         ((0,), ("",), []),
         ((0, 20), ("", "network.loss was 'ce' up to step 20, is 'focal' from here"), [1]),
         # The second start's steps after 10 are not in the network.
-        ((0, 20, 10), ("", "network.loss was 'ce' ...", "network.loss was 'bce' ..."), [2]),
-        ((0, 20, 0), ("", "network.loss was 'ce' ...", ""), []),
-        ((0, 20, 40), ("", "network.loss was 'ce' ...", "network.loss was 'bce' ..."), [1, 2]),
-        ((0, 20, None), ("", "network.loss was 'ce' ...", ""), [1]),
+        ((0, 20, 10), ("", CE, BCE), [2]),
+        ((0, 20, 0), ("", CE, ""), []),
+        ((0, 20, 40), ("", CE, BCE), [1, 2]),
+        ((0, 20, None), ("", CE, ""), [1]),
         # The second start was killed before it saved a step.
-        ((0, 20, 20), ("", "network.loss was 'ce' ...", "network.loss was 'bce' ..."), [2]),
+        ((0, 20, 20), ("", CE, BCE), [2]),
         ((0, 20), ("", "networks.py differs from the code of the steps up to 20"), []),
         ((0, 20), ("", "network.gone was 3 up to step 20, is no setting from here"), []),
     ],

@@ -68,24 +68,24 @@ def test_networks_that_do_not_exist(networks, tmp_path):
             select_networks(settings(chosen), empty)
 
 
-def test_what_training_will_not_make_is_found_before_it():
-    chosen = settings(("average",))
-    with pytest.raises(UsageError, match=r"'average', but network\.average_best_networks is 0"):
-        check_choices(chosen)
-    chosen.network.average_best_networks = 2
-    check_choices(chosen)
-    chosen.recipe.validation_sets = ()
-    with pytest.raises(
-        UsageError,
-        match=r"network\.average_best_networks needs .* recipe\.validation_sets is empty",
-    ):
-        check_choices(chosen)
-    chosen = settings(("best",))
-    chosen.recipe.validation_sets = ()
-    with pytest.raises(UsageError, match=r"'best' needs validation results"):
-        check_choices(chosen)
-    # Networks of an earlier training may well be chosen so.
-    chosen.recipe.start_stage = 2
+@pytest.mark.parametrize(
+    ("selected", "averaged", "validation", "said"),
+    [
+        (("average",), 0, ("v",), "'average', but network.average_best_networks is 0"),
+        (("average",), 2, (), "network.average_best_networks needs validation results"),
+        (("best",), 0, (), "'best' needs validation results, but recipe.validation_sets is empty"),
+        (("average",), 2, ("v",), ""),
+    ],
+)
+def test_what_training_will_not_make_is_found_before_it(selected, averaged, validation, said):
+    chosen = settings(selected)
+    chosen.network.average_best_networks = averaged
+    chosen.recipe.validation_sets = validation
+    if said:
+        with pytest.raises(UsageError, match=said):
+            check_choices(chosen)
+        # Networks of an earlier training may well be chosen so.
+        chosen.recipe.start_stage = 2
     check_choices(chosen)
 
 

@@ -24,6 +24,9 @@ def main():
 '''
 
 
+NOTHING = "nothing would be done:"
+
+
 def stages_in(tmp_path, text):
     (tmp_path / "run.py").write_text(text)
     return read_stages(tmp_path / "run.py")
@@ -50,25 +53,11 @@ def test_stages_that_are_not_written_out_are_not_known(tmp_path, text):
     assert read_stages(tmp_path / "none.py") is None
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "fits"),
-    [
-        (0, 100, True),
-        (2, 4, True),
-        (4, 100, True),
-        (0, 2, True),
-        (5, 100, False),
-        (5, 5, False),
-        (2, 5, False),
-        (0, 1, False),
-        (3, 3, False),
-    ],
-)
-def test_stages_that_the_recipe_does_not_have(tmp_path, start, end, fits):
+@pytest.mark.parametrize(("start", "end"), [(5, 100), (5, 5), (2, 5), (0, 1), (3, 3)])
+def test_stages_that_the_recipe_does_not_have(tmp_path, start, end):
     stages = stages_in(tmp_path, OWN)
-    if fits:
-        check_stages(Recipe(start_stage=start, end_stage=end), stages)
-        return
+    for first, last in ((0, 100), (2, 4), (4, 100), (0, 2)):
+        check_stages(Recipe(start_stage=first, end_stage=last), stages)
     with pytest.raises(UsageError) as caught:
         check_stages(Recipe(start_stage=start, end_stage=end), stages)
     assert str(caught.value) == (
@@ -85,22 +74,15 @@ def test_stages_that_the_recipe_does_not_have(tmp_path, start, end, fits):
         ({"training_sets": ()}, "recipe.training_sets is empty: there is nothing to train on"),
         ({"training_sets": (), "start_stage": 2}, ""),
         ({"evaluation_sets": ()}, ""),
-        (
-            {"evaluation_sets": (), "start_stage": 2},
-            "nothing would be done: recipe.evaluation_sets is empty.",
-        ),
-        (
-            {"selected_epochs": (), "start_stage": 2},
-            "nothing would be done: recipe.selected_epochs is empty.",
-        ),
+        ({"evaluation_sets": (), "start_stage": 2}, f"{NOTHING} recipe.evaluation_sets is empty."),
+        ({"selected_epochs": (), "start_stage": 2}, f"{NOTHING} recipe.selected_epochs is empty."),
         (
             {"training_sets": (), "evaluation_sets": (), "end_stage": 0},
-            "nothing would be done: no corpus is named.",
+            f"{NOTHING} no corpus is named.",
         ),
         (
             {"validation_sets": (), "evaluation_sets": (), "start_stage": 1, "resume_epoch": -3},
-            "nothing would be done: recipe.validation_sets is empty and recipe.evaluation_sets is "
-            "empty.",
+            f"{NOTHING} recipe.validation_sets is empty and recipe.evaluation_sets is empty.",
         ),
     ],
 )

@@ -13,43 +13,21 @@ def parsed(text: str) -> tuple[dict[str, Block], list[str]]:
     return blocks, [str(mistake) for mistake in inheritance_mistakes(blocks)]
 
 
-def test_rightmost_first_then_its_left_neighbour_then_the_block() -> None:
-    blocks, mistakes = parsed(
-        "child < parent < grandparent\n\nparent\n\ngrandparent < root\n\nroot\n"
-    )
-    assert mistakes == []
-    assert application_order("child", blocks) == ["root", "grandparent", "parent", "child"]
-
-
-def test_what_a_parent_inherits_comes_with_it() -> None:
-    # base is applied again with p1, behind p2, as the rule says.
-    blocks, _ = parsed("c < p1 < p2\n\np1 < base\n\np2 < base\n\nbase\n")
-    assert application_order("c", blocks) == ["p2", "base", "p1", "c"]
-
-
-def test_unknown_parent() -> None:
-    _, mistakes = parsed("train\n\neval < trian < train\n")
+def test_what_cannot_be_inherited_is_reported_once() -> None:
+    circles = "a < b\n\nb < c\n\nc < a\n\nd < a\n\ne < e\n"
+    _, mistakes = parsed(f"{circles}\ntrain\n\neval < trian < train\n")
     assert mistakes == [
-        "runs.py:3: 'eval' inherits from 'trian', which is not a config; the nearest is 'train'"
-    ]
-
-
-def test_circular_inheritance_is_reported_once() -> None:
-    _, mistakes = parsed("a < b\n\nb < c\n\nc < a\n\nd < a\n\ne < e\n")
-    assert mistakes == [
+        "runs.py:13: 'eval' inherits from 'trian', which is not a config; the nearest is 'train'",
         "runs.py:1: circular inheritance: a < b < c < a",
         "runs.py:9: circular inheritance: e < e",
     ]
 
 
-def test_long_chains_and_wide_nets() -> None:
-    chain = "".join(f"c{i} < c{i + 1}\n\n" for i in range(1500)) + "c1500\n"
-    assert application_order("c0", parsed(chain)[0]) == [f"c{i}" for i in range(1500, -1, -1)]
-    net = (
-        "".join(f"n{i} < x{i} < y{i}\n\nx{i} < n{i + 1}\n\ny{i} < n{i + 1}\n\n" for i in range(60))
-        + "n60\n"
+def test_a_wide_net_is_walked_once() -> None:
+    net = "".join(
+        f"n{i} < x{i} < y{i}\n\nx{i} < n{i + 1}\n\ny{i} < n{i + 1}\n\n" for i in range(60)
     )
-    assert len(application_order("n0", parsed(net)[0])) == 181
+    assert len(application_order("n0", parsed(f"{net}n60\n")[0])) == 181
 
 
 @st.composite

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from asdf.settings.literals import parse_literal
+from asdf.settings.literals import KINDS, parse_literal
 from asdf.settings.mistakes import Complaint
-
-KINDS = "a value is a number, a string in quotes, True, False, None, or a tuple or list of these"
 
 scalars = (
     st.none()
@@ -76,12 +74,7 @@ def test_value(text: str, value: object) -> None:
         ("adam", f"adam is a name; {KINDS}"),
         ("true", "true is written True"),
         ("null", "null is written None"),
-        ("nan", f"nan is a name; {KINDS}"),
         ("range(3)", f"range(...) is a call, and nothing in a config is run; {KINDS}"),
-        (
-            "__import__('os').system('x')",
-            "__import__('os').system(...) is a call, and nothing in a config is run; " + KINDS,
-        ),
         ("network.max_epochs", f"network.max_epochs is a name; {KINDS}"),
         ("((1, 2)(3, 4))", "is a comma missing in (1, 2)(3, 4)?"),
         ("'a'.upper()", f"'a'.upper(...) is a call, and nothing in a config is run; {KINDS}"),
@@ -132,19 +125,14 @@ def test_refused_by_python(text: str) -> None:
         parse_literal(text)
 
 
-def test_a_comma_that_is_missing_is_named() -> None:
+def test_a_complaint_names_a_missing_comma_and_the_line_within_the_value() -> None:
     with pytest.raises(Complaint, match=r"\(invalid syntax\. Perhaps you forgot a comma\?\)"):
         parse_literal("(1 2)")
-
-
-def test_a_long_list_is_no_deep_one() -> None:
-    assert parse_literal("(" + "-1, " * 5000 + ")") == (-1,) * 5000
-
-
-def test_the_complaint_names_the_line_within_the_value() -> None:
     with pytest.raises(Complaint) as caught:
         parse_literal("(1,\n 2,\n abc)")
     assert caught.value.line == 2
+    # A long list is no deep one.
+    assert parse_literal("(" + "-1, " * 5000 + ")") == (-1,) * 5000
 
 
 WORDS = ["True", "None", "**", "not ", "lambda:"]

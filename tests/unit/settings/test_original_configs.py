@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,45 @@ NAMES = {
 ALL = {f"{section}.{name}" for section, names in NAMES.items() for name in names.split()}
 
 
+INITIAL = {
+    "paths.output_folder": "/scratch/asdf_outputs",
+    "computing.gpu_ids": (0,),
+    "network.network_class": "asdf.networks.SSL_AASIST",
+    "network.train_clip_size": 64000,
+    "network.weight_decay_skiplist": ("batchnorm",),
+    "network.resume_epoch": 0,
+    "rawboost.maxF": 8000,
+    "recipe.evaluation_sets": ("asvspoof19-dev", "asvspoof19-eval"),
+}
+CONFIGS: dict[str, dict[str, object]] = {
+    "train-ssl-aasist": {
+        "network.optimizer": "adam",
+        "network.initial_learning_rate": 1e-6,
+        "network.max_epochs": 20,
+        "rawboost.enabled": True,
+        "rawboost.algo": 5,
+    },
+    "train-ssl-aasist-long": {
+        "network.max_epochs": 100,
+        "network.train_clip_size": 64600,
+        "network.minibatch_size": 14,
+    },
+    "debug_1.0": {
+        "computing.use_gpu": False,
+        "network.max_epochs": 1,
+        "network.train_clip_size": 64600,
+        "paths.system_folder": "debug",
+    },
+    "eval-ssl-aasist": {
+        "network.resume_epoch": -20,
+        "recipe.selected_epochs": (5, 10, 20),
+        "sad.mode": "endpoint",
+        "recipe.evaluation_sets": ("asvspoof19-eval", "asvspoof21-la-eval"),
+    },
+    "2019-eval": {"recipe.start_stage": 2, "recipe.evaluation_sets": ("asvspoof19-eval",)},
+}
+
+
 @pytest.fixture(autouse=True)
 def scratch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_SCRATCH", "/scratch")
@@ -42,58 +82,15 @@ def test_every_name_of_the_original_is_known_and_in_the_fixture() -> None:
 
 def test_init_config() -> None:
     settings = Settings(ORIGINAL / "init_config.py")
-    assert settings.paths.output_folder == "/scratch/asdf_outputs"
-    assert settings.computing.gpu_ids == (0,)
-    assert settings.network.network_class == "asdf.networks.SSL_AASIST"
-    assert settings.network.train_clip_size == 64000
-    assert settings.network.weight_decay_skiplist == ("batchnorm",)
-    assert settings.network.resume_epoch == 0
-    assert settings.rawboost.maxF == 8000
-    assert settings.recipe.evaluation_sets == ("asvspoof19-dev", "asvspoof19-eval")
+    assert {name: attrgetter(name)(settings) for name in INITIAL} == INITIAL
 
 
-def test_run_configs() -> None:
+@pytest.mark.parametrize(("name", "values"), CONFIGS.items())
+def test_run_configs(name: str, values: dict[str, object]) -> None:
     settings = Settings(ORIGINAL / "init_config.py")
-    names = [
-        "train-ssl-aasist",
-        "train-ssl-aasist-long",
-        "debug_1.0",
-        "eval-ssl-aasist",
-        "2019-eval",
-    ]
-    seen = {
-        name: settings.snapshot()
-        for name, _ in zip(
-            names, settings.load_settings(ORIGINAL / "run_configs.py", names), strict=True
-        )
-    }
-    train, long, debug, score, eval_2019 = (seen[name] for name in names)
-    assert (
-        train.network.optimizer,
-        train.network.initial_learning_rate,
-        train.network.max_epochs,
-    ) == ("adam", 1e-6, 20)
-    assert (train.rawboost.enabled, train.rawboost.algo) == (True, 5)
-    assert (long.network.max_epochs, long.network.train_clip_size, long.network.minibatch_size) == (
-        100,
-        64600,
-        14,
-    )
-    assert (debug.computing.use_gpu, debug.network.max_epochs, debug.paths.system_folder) == (
-        False,
-        1,
-        "debug",
-    )
-    assert debug.network.train_clip_size == 64600
-    assert (score.network.resume_epoch, score.recipe.selected_epochs) == (-20, (5, 10, 20))
-    assert (score.sad.mode, score.recipe.evaluation_sets) == (
-        "endpoint",
-        ("asvspoof19-eval", "asvspoof21-la-eval"),
-    )
-    assert (eval_2019.recipe.start_stage, eval_2019.recipe.evaluation_sets) == (
-        2,
-        ("asvspoof19-eval",),
-    )
+    for _ in settings.load_settings(ORIGINAL / "run_configs.py", [name]):
+        snapshot = settings.snapshot()
+    assert {setting: attrgetter(setting)(snapshot) for setting in values} == values
     assert settings.network.optimizer == "sgd"
 
 

@@ -38,13 +38,15 @@ from asdf.commands.options import NETWORK_HELP, Command, argument, option
 from asdf.commands.outputs import check_file, check_inputs, show
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.forensic.calibrating.learning import (
+    choose_of_run,
     describe_learnt,
+    describe_set,
     find_searched,
     learn_calibration,
     learn_windows,
+    parse_where,
     show_doubt,
 )
-from asdf.extras.forensic.calibrating.sets import choose_of_run, describe_set, parse_where
 from asdf.hub import parse_name
 from asdf.metrics.detection import ASVSPOOF5, with_costs
 from asdf.metrics.llr_maps import AUTO, METHODS

@@ -1,4 +1,4 @@
-"""Learning of calibrations for `calibrate`, and their description.
+"""Learning of calibrations for `calibrate`: the set, its trials, and the description of both.
 
 Invariant: methods are compared by the Cllr on held-out trials, with all trials of a speaker held
 out together if speakers are known. Windows are searched as by `score`, with the calibrated network
@@ -9,29 +9,41 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from asdf.commands.outputs import AMBER, in_colour, show
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
+from asdf.hub import parse_name
 from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate
 from asdf.metrics.detection import DetectionCost, cllr, eer, min_cllr
 from asdf.metrics.llr_maps import AUTO, LN10, METHODS, log10_llr
+from asdf.metrics.summary import speakers_of
+from asdf.runs.evaluations import evaluations_in
+from asdf.runs.layout import Layout, NetworkName, corpus_of_file, layout_of_score_file
 from asdf.runs.log import track
-from asdf.runs.streams import input_name
+from asdf.runs.streams import descriptor_of, input_name
 from asdf.scoring.parts import WindowThreshold
 from asdf.tasks.fusion.gain import calibrated_cllr, make_folds
-from asdf.text import as_typed
+from asdf.text import and_more, as_typed
 from asdf.trials.how_scored import in_precision
+from asdf.trials.run_folder import RunFolder, open_run_folder
+from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
+from asdf.trials.trial_list import TrialList
 
 # Difference of Cllr in bits below which the simplest method is preferred.
 _WORTH_IT = 0.005
 # Below this number, a single trial moves the rates of a class by several points.
 _FEW_TRIALS = 30
+_VALUES_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -86,110 +98,75 @@ def describe_learnt(path: Path, learnt_from: CalibrationSet, learnt: Learnt) -> 
     bona_fide, spoof = learnt_from.scores.bona_fide, learnt_from.scores.spoof
     precision = in_precision(how_scored(path).precision)
     where = f" with {learnt_from.where}" if learnt_from.where else ""
-    # By unbounded LLRs, as verdicts are decided: bounds must not change a decision.
-    missed = (calibration.unbounded_llr(bona_fide) < calibration.threshold).mean()
-    accepted = (calibration.unbounded_llr(spoof) >= calibration.threshold).mean()
     lines = [
         f"{input_name(path)}: {bona_fide.size} bona fide, {spoof.size} spoof{where}, "
-        f"EER {100 * eer(bona_fide, spoof)[0]:.2f} %{precision}",
-        *_describe_map(learnt),
-        _describe_costs(learnt_from, calibration),
-        _describe_support(calibration),
+        f"EER {100 * eer(bona_fide, spoof)[0]:.2f} %{precision}"
+    ]
+    scores, llrs = calibration.map_scores, calibration.map_llrs
+    if scores is None or llrs is None:
+        lines.append(f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}")
+    else:
+        ends = f"from {llrs[0]:.4g} at a score of {scores[0]:.4g} to {llrs[-1]:.4g} at"
+        lines.append(f"LLR by {len(scores)} knots, {ends} {scores[-1]:.4g}")
+    folds_of = calibration.folds_of
+    parts = [
+        f"{method} {'cannot be fitted' if value is None else f'{value:.4f}'}"
+        for method, value in learnt.cllrs.items()
+    ]
+    if parts:
+        lines.append(
+            f"method: {calibration.describe_method()}; Cllr in bits, cross-validated by "
+            f"{folds_of}: {', '.join(parts)}"
+        )
+    held_out = f"not cross-validated, because a class has too few {folds_of}"
+    if calibration.cross_validated_cllr is not None:
+        note = "" if folds_of == "speakers" else ", because speakers are unknown"
+        after = f"{calibration.cross_validated_cllr:.4f} after"
+        held_out = f"{after}, cross-validated by {folds_of}{note}"
+    # By unbounded LLRs, as verdicts are decided: bounds must not change a decision.
+    unbounded = calibration.unbounded_llr(bona_fide), calibration.unbounded_llr(spoof)
+    lowest, highest = calibration.lowest_llr or 0.0, calibration.highest_llr or 0.0
+    replicates = calibration.others.get("replicates")
+    intervals = "they have no interval, because most bootstrap draws lack a class"
+    if replicates is not None:
+        intervals = f"their intervals are from {len(replicates)} draws of {folds_of}"
+    missed = (unbounded[0] < calibration.threshold).mean()
+    accepted = (unbounded[1] >= calibration.threshold).mean()
+    lines += [
+        f"Cllr {cllr(bona_fide, spoof):.4f} bits before, {held_out}; {cllr(*unbounded):.4f} on the "
+        "trials that the map was fitted to, where the minimum over increasing maps is "
+        f"{min_cllr(bona_fide, spoof):.4f}",
+        "LLRs are limited to the range that these recordings support, "
+        f"{lowest:.2f} to {highest:.2f} (log10 {log10_llr(lowest):.2f} to "
+        f"{log10_llr(highest):.2f}); {intervals}",
         calibration.describe(),
         f"on these scores {100 * missed:.2f} % of bona fide trials are rejected and "
         f"{100 * accepted:.2f} % of spoof trials accepted",
-        *_describe_doubts(learnt_from, calibration),
+        *doubts(learnt_from, calibration),
     ]
     return "\n".join(lines)
 
 
-def _describe_map(learnt: Learnt) -> list[str]:
-    """Return the map, and the Cllr of each method if they were cross-validated."""
-    calibration = learnt.calibration
-    scores = calibration.map_scores
-    llrs = calibration.map_llrs
-    if scores is None or llrs is None:
-        lines = [f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}"]
-    else:
-        lines = [
-            f"LLR by {len(scores)} knots, from {llrs[0]:.4g} at a score of {scores[0]:.4g} to "
-            f"{llrs[-1]:.4g} at {scores[-1]:.4g}"
-        ]
-    parts = []
-    for method, value in learnt.cllrs.items():
-        shown = "cannot be fitted" if value is None else f"{value:.4f}"
-        parts.append(f"{method} {shown}")
-    if parts:
-        lines.append(
-            f"method: {calibration.describe_method()}; Cllr in bits, cross-validated by "
-            f"{calibration.folds_of}: {', '.join(parts)}"
-        )
-    return lines
-
-
-def _describe_costs(learnt_from: CalibrationSet, calibration: Calibration) -> str:
-    """Return the Cllr before calibration, on held-out trials, and on the fitted trials."""
-    bona_fide, spoof = learnt_from.scores.bona_fide, learnt_from.scores.spoof
-    before = cllr(bona_fide, spoof)
-    fitted = cllr(calibration.unbounded_llr(bona_fide), calibration.unbounded_llr(spoof))
-    folds_of = calibration.folds_of
-    if calibration.cross_validated_cllr is None:
-        held_out = f"not cross-validated, because a class has too few {folds_of}"
-    else:
-        note = "" if folds_of == "speakers" else ", because speakers are unknown"
-        after = f"{calibration.cross_validated_cllr:.4f} after"
-        held_out = f"{after}, cross-validated by {folds_of}{note}"
-    return (
-        f"Cllr {before:.4f} bits before, {held_out}; "
-        f"{fitted:.4f} on the trials that the map was fitted to, where the minimum over increasing "
-        f"maps is {min_cllr(bona_fide, spoof):.4f}"
-    )
-
-
-def _describe_support(calibration: Calibration) -> str:
-    """Return the bounds and the source of the intervals, in words."""
-    lowest = calibration.lowest_llr or 0.0
-    highest = calibration.highest_llr or 0.0
-    bounds = (
-        "LLRs are limited to the range that these recordings support, "
-        f"{lowest:.2f} to {highest:.2f} (log10 {log10_llr(lowest):.2f} to {log10_llr(highest):.2f})"
-    )
-    replicates = calibration.others.get("replicates")
-    if replicates is None:
-        return f"{bounds}; they have no interval, because most bootstrap draws lack a class"
-    count = len(replicates)
-    return f"{bounds}; their intervals are from {count} draws of {calibration.folds_of}"
-
-
-def _describe_doubts(learnt_from: CalibrationSet, calibration: Calibration) -> list[str]:
+def doubts(learnt_from: CalibrationSet, calibration: Calibration) -> list[str]:
     """Return a sentence for each reason to doubt the calibration."""
-    scores = learnt_from.scores
-    doubts = []
-    # Perfectly separated classes have no finite best map; the calibration is then bounded.
-    if scores.bona_fide.min() >= scores.spoof.max():
-        doubts.append(
-            "The scores separate the two classes without error, so they do not show how rare "
-            "errors are: the LLRs assume an error rate of one trial in all. More trials would give "
-            "a better estimate."
-        )
-    if not calibration.supports_threshold:
-        doubts.append(
-            f"warning: the threshold, an LLR of {calibration.threshold:.4g}, is outside the range "
-            "that these recordings support, so decisions there are an extrapolation. Use more "
-            "trials."
-        )
-    fewest = min(scores.bona_fide.size, scores.spoof.size)
-    if learnt_from.where and fewest < _FEW_TRIALS:
-        doubts.append(
-            f"warning: only {fewest} trials of a class match {learnt_from.where}, so bounds are "
-            "narrow and intervals wide. Give more values, or use a larger set."
-        )
-    if calibration.chose_network:
-        doubts.append(
-            "warning: this set also chose the network among those of its training, so its error "
-            "rates and LLRs are optimistic. Calibrate on a set that chose nothing."
-        )
-    return doubts
+    bona_fide, spoof = learnt_from.scores.bona_fide, learnt_from.scores.spoof
+    fewest = min(bona_fide.size, spoof.size)
+    reasons = {
+        # Perfectly separated classes have no finite best map; the calibration is then bounded.
+        "The scores separate the two classes without error, so they do not show how rare errors "
+        "are: the LLRs assume an error rate of one trial in all. More trials would give a better "
+        "estimate.": bona_fide.min() >= spoof.max(),
+        f"warning: the threshold, an LLR of {calibration.threshold:.4g}, is outside the range that "
+        "these recordings support, so decisions there are an extrapolation. Use more "
+        "trials.": not calibration.supports_threshold,
+        f"warning: only {fewest} trials of a class match {learnt_from.where}, so bounds are narrow "
+        "and intervals wide. Give more values, or use a larger "
+        "set.": learnt_from.where and fewest < _FEW_TRIALS,
+        "warning: this set also chose the network among those of its training, so its error rates "
+        "and LLRs are optimistic. Calibrate on a set that chose "
+        "nothing.": calibration.chose_network,
+    }
+    return [words for words, holds in reasons.items() if holds]
 
 
 def show_doubt(calibration: Calibration) -> None:
@@ -332,3 +309,172 @@ def learn_window_threshold(
         first_below.append(below[0] if below else -1)
     counts = tuple(len(row) for row in searched)
     return WindowThreshold(threshold, rate, window, hop, counts, tuple(first_below))
+
+
+def describe_set(
+    path: Path,
+    scores: Scores,
+    trials: TrialList | None,
+    wanted: Mapping[str, tuple[str, ...]],
+    evaluations: Sequence[Mapping[str, Any]],
+) -> CalibrationSet:
+    """Return the scores for calibration, with what is known about their set."""
+    is_file = descriptor_of(path) is None
+    layout = layout_of_score_file(path.absolute()) if is_file else None
+    if trials is None and layout is not None:
+        trials = RunFolder(layout.system).trials(corpus_of_file(path))
+    if wanted:
+        scores = select_where(scores, trials, wanted)
+    return CalibrationSet(
+        scores,
+        corpus_of_file(path) if is_file else None,
+        speakers_of(scores, trials),
+        describe_where(wanted) or None,
+        # The set may still have chosen the network, even if it is not known to have.
+        (is_file and chose_network(path, evaluations)) or None,
+    )
+
+
+def choose_of_run(network: str, scores: Path | None) -> tuple[str, Path]:
+    """Return the paths of a network and of its score file, given a network or a run.
+
+    Args:
+        network: Network as given; the folder of a run means its best network.
+        scores: Score file; None: that of the first validation set of the run.
+
+    Raises:
+        UsageError: no score file is given, and the network is not a run with one.
+        AsdfError: the run has no network yet.
+    """
+    folder = Path(network)
+    # Only the folder of a run has recorded settings.
+    if parse_name(network) is not None or not Layout(folder).settings.is_file():
+        if scores is None:
+            raise UsageError(
+                f"the score file of {network} is missing: python -m asdf calibrate {network} "
+                "SCORES. Only for the folder of a run is it optional."
+            )
+        return network, scores
+    # Imported here because it imports torch, which takes seconds.
+    from asdf.interchange import find_network
+
+    path = find_network(network)
+    name = NetworkName.parse(path.name)
+    if scores is not None:
+        return str(path), scores
+    run, layout = open_run_folder(folder), Layout(folder)
+    # The first validation set on which the network was evaluated.
+    for evaluation in run.evaluations():
+        if evaluation.network == name:
+            file = layout.score_file(name, next(iter(evaluation.eers)))
+            if file.is_file():
+                return str(path), file
+    files = run.score_files().get(str(name), {})
+    there = ", ".join(str(layout.score_file(name, corpus)) for corpus in files)
+    raise UsageError(
+        f"{name}, the best network of {folder}, has no scores on a validation set. Give one of its "
+        f"score files: {there or 'there is none; run stage 2 of the recipe'}."
+    )
+
+
+def chose_network(scores: Path, records: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the set of a score file was used to choose the network in training.
+
+    This is so if several networks of the run were evaluated on a validation set of that name.
+
+    Args:
+        scores: Score file; if it is in a run, the run's records are read too.
+        records: Records of evaluations in the network's file.
+    """
+    layout = layout_of_score_file(scores.absolute())
+    evaluations = evaluations_in(list(records))
+    if layout is not None:
+        evaluations += RunFolder(layout.system).evaluations()
+    networks = {each.network for each in evaluations if corpus_of_file(scores) in each.eers}
+    return len(networks) > 1
+
+
+def parse_where(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the values of each column in 'codec=amr|gsm,language=fr'.
+
+    Raises:
+        UsageError: the text has another form, or contains a column twice.
+    """
+    wanted: dict[str, tuple[str, ...]] = {}
+    for part in text.split(","):
+        column, sign, values = part.partition("=")
+        column = column.strip()
+        named = tuple(value.strip() for value in values.split("|"))
+        if not sign or not column or not all(named):
+            raise UsageError(
+                f"--where {text}: expected COLUMN=VALUE, with commas between columns and | between "
+                "values of a column, as in codec=amr|gsm,language=fr."
+            )
+        if column in wanted:
+            raise UsageError(f"--where {text}: {column} is given twice. Join its values by |.")
+        wanted[column] = named
+    return wanted
+
+
+def describe_where(wanted: Mapping[str, Sequence[str]]) -> str:
+    """Return a selection in words, 'codec=amr|gsm, language=fr'."""
+    return ", ".join(f"{column}={'|'.join(values)}" for column, values in wanted.items())
+
+
+def select_where(
+    scores: Scores, trials: TrialList | None, wanted: Mapping[str, Sequence[str]]
+) -> Scores:
+    """Return the scored trials whose columns have the wanted values.
+
+    Args:
+        trials: Trials with their columns; None: only the columns of the scores are known.
+
+    Raises:
+        AsdfError: there is no such column or value, or no such trial of a class.
+    """
+    matches = np.ones(len(scores), bool)
+    for column, values in wanted.items():
+        cells = _cells_of(scores, trials, column)
+        for value in values:
+            if value not in cells:
+                raise AsdfError(
+                    f"--where {column}={value}: no trial matches. {_count_values(cells)}"
+                )
+        matches &= np.isin(cells, values)
+    selected = scores.select(np.flatnonzero(matches))
+    for name, label in (("bona fide", 1), ("spoofed", 0)):
+        if (selected.labels == label).any():
+            continue
+        # What would remain under each condition alone.
+        known = []
+        for column in wanted:
+            of_class = np.array(_cells_of(scores, trials, column))[scores.labels == label].tolist()
+            known.append(f"{column} of the {name} trials: {_count_values(of_class)}")
+        raise AsdfError(
+            f"--where {describe_where(wanted)}: {len(selected):,} trials match, but none is "
+            f"{name}, and a calibration needs both classes. {' '.join(known)}"
+        )
+    return selected
+
+
+def _cells_of(scores: Scores, trials: TrialList | None, column: str) -> list[str]:
+    """Return the value of each scored trial in a column, '' if unknown."""
+    if trials is None:
+        trials = scores
+    if column not in trials.columns:
+        names = sorted(trials.columns)
+        there = f"Known columns: {', '.join(names)}." if names else "They have no columns."
+        raise AsdfError(
+            f"--where {column}=...: the trials have no such column. {there} Columns come from the "
+            "label file of --protocol, or from the run that contains the scores."
+        )
+    cells = trials.columns[column]
+    # Scores may have another order than the label file, or fewer trials.
+    indices = map(trials.index_of, scores.ids)
+    return ["" if index is None else cells[index] for index in indices]
+
+
+def _count_values(cells: Sequence[str]) -> str:
+    counts = Counter(cells).most_common()
+    named = [f"{value or '(empty)'} ({count:,})" for value, count in counts]
+    return f"Values: {and_more(named, _VALUES_SHOWN)}."

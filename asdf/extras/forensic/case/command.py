@@ -19,7 +19,6 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from asdf.commands.judged_files import Protocol, read_system_scores
 from asdf.commands.options import Command, argument, option
@@ -29,10 +28,6 @@ from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.log import track
 from asdf.text import PROGRAM
-
-if TYPE_CHECKING:
-    from asdf.extras.forensic.case.examining import Validation
-    from asdf.scoring.detector import Detector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,16 +73,29 @@ def main(arguments: list[str]) -> int:
     check_overwriting([*map(Path, paths), *filter(None, [args.validation])], outputs)
     from asdf.commands.score import open_detector
     from asdf.commands.score_tables import Row, Screen
-    from asdf.extras.forensic.case.examining import make_case
+    from asdf.extras.forensic.case.examining import make_case, validate
     from asdf.extras.forensic.case.pages import case_page
     from asdf.extras.forensic.case.wording import case_json
+    from asdf.interchange import network_digest
+    from asdf.trials.scored_files import read_how_scored
 
     detector = open_detector(args)
+    validation = None
+    if args.validation is not None:
+        stated = read_how_scored(args.validation)
+        validation = validate(
+            args.validation.stem,
+            read_system_scores(args.validation, Protocol(), False),
+            detector.calibration,
+            detector.threshold,
+            None if stated is None else stated.network,
+            network_digest(detector.source),
+        )
     case = make_case(
         detector,
         paths,
         f"{PROGRAM} case {shlex.join(arguments)}",
-        _validate(args.validation, detector),
+        validation,
         lambda examined: track(examined, len(paths), "examining", unit="recordings"),
         title=args.title,
         reference=args.reference,
@@ -106,23 +114,3 @@ def main(arguments: list[str]) -> int:
     for path in filter(None, outputs):
         show(f"written to {path}", sys.stderr)
     return int(any(one.result.error for one in case.recordings))
-
-
-def _validate(path: Path | None, detector: Detector) -> Validation | None:
-    """Return the results on the validation set; None without one."""
-    if path is None:
-        return None
-    from asdf.extras.forensic.case.examining import validate
-    from asdf.interchange import network_digest
-    from asdf.trials.scored_files import read_how_scored
-
-    scores = read_system_scores(path, Protocol(), False)
-    stated = read_how_scored(path)
-    return validate(
-        path.stem,
-        scores,
-        detector.calibration,
-        detector.threshold,
-        None if stated is None else stated.network,
-        network_digest(detector.source),
-    )

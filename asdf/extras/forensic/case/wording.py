@@ -102,39 +102,30 @@ def _score_sentences(result: Scored, score: float, is_brief: bool) -> list[str]:
             f"The score is {score:.4f}; higher is more bona fide. It is not a likelihood ratio: "
             "the network is not calibrated."
         ]
-    entry = result.entry()
-    is_decided = result.verdict != UNDECIDED
-    if not is_decided:
-        # Words for a ratio are quoted, and stand for a verdict that it does not support.
-        entry.pop("llr_words", None)
-    ratio = _ratio_sentences(entry, result.llr, result.unbounded_llr is not None)
-    if is_brief:
-        ratio = ratio[:2] if is_decided else []
-    is_clear = is_decided or result.values["llr"].is_clear
-    return ratio if is_clear else [CANNOT_TELL, *ratio]
-
-
-def _ratio_sentences(entry: dict[str, Any], llr: float, at_limit: bool) -> list[str]:
-    if llr >= 0:
-        more, less = "bona fide (H1)", "a spoof (H2)"
-    else:
-        more, less = "a spoof (H2)", "bona fide (H1)"
+    llr, at_limit = result.llr, result.unbounded_llr is not None
+    more, less = "bona fide (H1)", "a spoof (H2)"
+    if llr < 0:
+        more, less = less, more
     sentences = [
         # The likelier proposition comes first, so that the ratio is one or more.
         f"Such a score is {'at least ' if at_limit else ''}{ratio_text(abs(llr))} times as likely "
         f"if the recording is {more} than if it is {less}."
     ]
-    if "llr_words" in entry:
-        words = entry["llr_words"]
-        sentences.append(f"In the words of the ENFSI guideline of 2015: {words}.")
-    interval = entry.get("llr_interval")
-    if interval:
-        texts = [f"{log10_llr(bound):+.2f}".replace("-", "−") for bound in interval]
+    entry = result.entry()
+    is_decided = result.verdict != UNDECIDED
+    # Words for a ratio are quoted, and stand for a verdict that an undecided one does not support.
+    if is_decided and "llr_words" in entry:
+        sentences.append(f"In the words of the ENFSI guideline of 2015: {entry['llr_words']}.")
+    if entry.get("llr_interval"):
+        texts = [f"{log10_llr(bound):+.2f}".replace("-", "−") for bound in entry["llr_interval"]]
         sentences.append(
             "Other calibration sets of this kind would give a log10 ratio "
             f"{interval_words(texts, llr, at_limit, ('between', 'and'))} (95 % interval)."
         )
-    return sentences
+    if is_brief:
+        sentences = sentences[:2] if is_decided else []
+    is_clear = is_decided or result.values["llr"].is_clear
+    return sentences if is_clear else [CANNOT_TELL, *sentences]
 
 
 def _part_sentences(result: Scored) -> list[str]:

@@ -2,40 +2,40 @@
 
 Invariant: a recording is explained by the detector that scores it, with its weights, its precision
 and its length rules; gradients and shuffled weights are those of a copy, so that the detector is
-unchanged. The number of passes depends only on the options and the length.
+unchanged. The number of passes depends only on the options and the length. Every random draw
+depends only on the seed, so that a recording always gets the same checks. Integrated gradients
+(Sundararajan et al., 2017) sum to the score minus that of the filler, up to the error of the
+integral, which is stated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from asdf.arrays import Flags, Floats
 from asdf.audio import cut_to_speech
 from asdf.audio.speech import needs_whole_recording
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.forensic.why.cells import Cells, make_cells, make_grid
-from asdf.extras.forensic.why.contributions import (
-    compare_maps,
-    compare_removals,
-    draw_cells,
-    integrate,
-    mark,
-    shuffle_weights,
-)
 from asdf.extras.forensic.why.explanation import (
     Explanation,
     Map,
     Options,
+    Removal,
     WeightsCheck,
     check_options,
 )
 from asdf.facts import SAMPLE_RATE
+from asdf.metrics.score_checks import rank_correlation
 from asdf.runs.log import track
+from asdf.runs.seeds import derived_seed, generator
 from asdf.scoring.columns import Heard, LlrColumn
 from asdf.scoring.detector import Detector
 from asdf.scoring.network_opening import copy_with
@@ -47,6 +47,8 @@ from asdf.scoring.waveform_scorer import WaveformScorer
 # Samples of waveforms in memory together: 64 MiB, few enough for visible progress.
 _HELD_SAMPLES = 2**24
 _HELD_WAVEFORMS = 16
+# Of passes with gradients, which hold all layers of a network.
+_HELD_WITH_GRADIENTS = 2**18
 
 
 def explain(
@@ -108,6 +110,13 @@ class Explainer:
             judged = float(detector.calibration.unbounded_llr(score))
         limit = filler_score if detector.threshold is None else detector.threshold
         is_bona_fide = judged >= limit
+        # Whether the likelihood ratio tells, if it is one.
+        is_clear = True
+        for column in detector.pipeline.summary.columns:
+            if detector.calibration is not None and isinstance(column, LlrColumn):
+                heard = Heard(score, float(detector.calibration.llr(score)))
+                is_clear = column.add(heard).is_clear
+                break
         maps = self._checked_maps(passes, score, filler_score, 1 if is_bona_fide else -1)
         return Explanation(
             named.name,
@@ -117,34 +126,26 @@ class Explainer:
             score,
             filler_score,
             BONA_FIDE if is_bona_fide else SPOOF,
-            self._is_clear(score),
+            is_clear,
             grid,
             passes.count,
             self._options,
             maps,
         )
 
-    def _is_clear(self, score: float) -> bool:
-        """Return whether the likelihood ratio of a raw score tells; True if it is none."""
-        calibration = self._detector.calibration
-        for column in self._detector.pipeline.summary.columns:
-            if calibration is not None and isinstance(column, LlrColumn):
-                return column.add(Heard(score, float(calibration.llr(score)))).is_clear
-        return True
-
     @property
     def _cuts_silence(self) -> bool:
         return self._detector.settings.sad.mode != "off"
 
     @cached_property
-    def _plain(self) -> Detector:
-        """A copy of the detector with the network's own weights, in float32."""
+    def _plain(self) -> WaveformScorer:
+        """The scorer of a copy of the detector with the network's own weights, in float32."""
         # Gradients need float32, and the network's own weights instead of packed ones.
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
         for network in copy.pipeline.scorer.networks:
             # Only for the samples: a network that detaches their gradients is detected.
             network.requires_grad_(False)
-        return copy
+        return copy.pipeline.scorer
 
     def _find_window(self, named: Recording) -> tuple[int, Floats]:
         """Return the first sample of the explained window, and the window as heard."""
@@ -170,12 +171,26 @@ class Explainer:
         """Return the map of each method, with the effect of replacing its marked cells."""
         options = self._options
         shape = passes.cells.grid.shape
-        contributions = [self._map(method, passes, score) for method in options.methods]
-        checks = self._compare_with_shuffled(contributions, passes)
+        contributions = []
+        for method in options.methods:
+            cells_SB = self._cells(method, passes, score)
+            if method == "gradients":
+                # Gradients are additive: a stretch is the sum of its cells.
+                stretches_S, bands_B = cells_SB.sum(axis=1), cells_SB.sum(axis=0)
+            else:
+                stretches = (_choose(shape, np.s_[stretch, :]) for stretch in range(shape[0]))
+                bands = (_choose(shape, np.s_[:, band]) for band in range(shape[1]))
+                stretches_S = passes.occlude(stretches, score)
+                bands_B = passes.occlude(bands, score)
+            contributions.append((method, cells_SB, stretches_S, bands_B))
+        correlations = self._compare_with_shuffled(
+            [(method, cells_SB) for method, cells_SB, _, _ in contributions], passes
+        )
         maps = []
-        for (method, cells_SB, stretches_S, bands_B), check in zip(
-            contributions, checks, strict=True
+        for (method, cells_SB, stretches_S, bands_B), known in zip(
+            contributions, correlations, strict=True
         ):
+            check = WeightsCheck(tuple(known)) if known else None
             marked_SB = mark(sign * cells_SB, options.marked)
             count = int(marked_SB.sum())
             # The marked cells first, then as many random ones.
@@ -188,55 +203,44 @@ class Explainer:
             maps.append(Map(method, cells_SB, stretches_S, bands_B, marked_SB, removal, check, gap))
         return maps
 
-    def _map(self, method: str, passes: _Passes, score: float) -> _Contributions:
-        """Return contributions of cells, stretches and bands."""
+    def _cells(
+        self, method: str, passes: _Passes, score: float, what: str = "replacing cells"
+    ) -> Floats:
+        """Return the contribution of each cell to the score of the passes' network."""
         if method == "gradients":
-            cells_SB = integrate(self._plain.pipeline.scorer, passes.cells, self._options.steps)
             passes.count += self._options.steps
-            # Gradients are additive: a stretch is the sum of its cells.
-            return method, cells_SB, cells_SB.sum(axis=1), cells_SB.sum(axis=0)
+            return integrate(passes.plain or self._plain, passes.cells, self._options.steps)
         shape = passes.cells.grid.shape
-        stretches = (_choose(shape, np.s_[stretch, :]) for stretch in range(shape[0]))
-        bands = (_choose(shape, np.s_[:, band]) for band in range(shape[1]))
-        cells_SB = passes.occlude(_each_cell(shape), score)
-        stretches_S = passes.occlude(stretches, score)
-        bands_B = passes.occlude(bands, score)
-        return method, cells_SB.reshape(shape), stretches_S, bands_B
+        each = (_choose(shape, index) for index in np.ndindex(shape))
+        return passes.occlude(each, score, what).reshape(shape)
 
     def _compare_with_shuffled(
-        self, contributions: list[_Contributions], passes: _Passes
-    ) -> list[WeightsCheck | None]:
-        """Compare each map with those of networks with shuffled weights."""
+        self, contributions: list[tuple[str, Floats]], passes: _Passes
+    ) -> list[list[float]]:
+        """Return the correlations of each map with those of networks with shuffled weights."""
+        correlations: list[list[float]] = [[] for _ in contributions]
         if self._options.shuffles == 0:
-            return [None] * len(contributions)
+            return correlations
         # A separate copy, because its weights are shuffled.
         copy: Detector = copy_with(self._detector, engine="plain", precision="fp32")
         scorer = copy.pipeline.scorer
-        correlations: list[list[float]] = [[] for _ in contributions]
         for seed in range(self._options.shuffles):
             shuffle_weights(scorer.networks, self._options.seed + seed)
-            shuffled = _Passes(scorer, passes.cells, self._progress)
-            for known, (method, cells_SB, _, _) in zip(correlations, contributions, strict=True):
-                known.append(compare_maps(cells_SB, self._shuffled_map(method, shuffled)))
-            passes.count += shuffled.count
-        return [WeightsCheck(tuple(known)) for known in correlations]
-
-    def _shuffled_map(self, method: str, passes: _Passes) -> Floats:
-        if method == "gradients":
-            passes.count += self._options.steps
-            try:
-                return integrate(passes.scorer, passes.cells, self._options.steps)
-            except AsdfError as error:
-                if isinstance(error, UsageError):
+            shuffled = _Passes(scorer, passes.cells, self._progress, scorer)
+            for known, (method, cells_SB) in zip(correlations, contributions, strict=True):
+                score = 0.0
+                if method == "occlusion":
+                    (score,) = shuffled.score([passes.cells.waveform_T], "scoring")
+                try:
+                    other_SB = self._cells(method, shuffled, score, "shuffled weights")
+                except UsageError:
                     raise
-                # Untrained weights may overflow; then no map is similar.
-                return np.full(passes.cells.grid.shape, np.nan)
-        (score,) = passes.score([passes.cells.waveform_T], "scoring")
-        shape = passes.cells.grid.shape
-        return passes.occlude(_each_cell(shape), score, "shuffled weights").reshape(shape)
-
-
-_Contributions = tuple[str, Floats, Floats, Floats]
+                except AsdfError:
+                    # Untrained weights may overflow; then no map is similar.
+                    other_SB = np.full(cells_SB.shape, np.nan)
+                known.append(compare_maps(cells_SB, other_SB))
+            passes.count += shuffled.count
+        return correlations
 
 
 class _Passes:
@@ -244,10 +248,18 @@ class _Passes:
 
     Attributes:
         count: Number of waveforms that were scored.
+        plain: Scorer for gradients; None: that of the explainer.
     """
 
-    def __init__(self, scorer: WaveformScorer, cells: Cells, progress: bool) -> None:
+    def __init__(
+        self,
+        scorer: WaveformScorer,
+        cells: Cells,
+        progress: bool,
+        plain: WaveformScorer | None = None,
+    ) -> None:
         self.scorer = scorer
+        self.plain = plain
         self.cells = cells
         self.count = 0
         self._progress = progress
@@ -264,22 +276,15 @@ class _Passes:
 
     def score(self, waveforms: Iterable[Floats], what: str, total: int = 2) -> Floats:
         """Return the raw scores of waveforms, in float64."""
-        groups = self._scores(iter(waveforms))
+        remaining = iter(waveforms)
+        together = min(_HELD_WAVEFORMS, max(1, _HELD_SAMPLES // self.cells.grid.samples))
+        held = iter(lambda: list(islice(remaining, together)), [])
+        groups = (self.scorer.score_waveforms(group).scores.tolist() for group in held)
         shown = self._progress
         tracked = track(groups, total, what, shown=shown, unit="waveforms", size=len)
         scores = list(chain.from_iterable(tracked))
         self.count += len(scores)
         return np.array(scores, np.float64)
-
-    def _scores(self, waveforms: Iterator[Floats]) -> Iterator[list[float]]:
-        together = min(_HELD_WAVEFORMS, max(1, _HELD_SAMPLES // self.cells.grid.samples))
-        while group := list(islice(waveforms, together)):
-            yield self.scorer.score_waveforms(group).scores.tolist()
-
-
-def _each_cell(shape: tuple[int, int]) -> Iterator[Flags]:
-    for index in np.ndindex(shape):
-        yield _choose(shape, index)
 
 
 def _choose(shape: tuple[int, int], index: Any) -> Flags:
@@ -299,3 +304,86 @@ def _read_part(blocks: Iterable[Floats], start: int, length: int) -> Floats:
         if position >= start + length:
             break
     return np.concatenate(parts)
+
+
+def integrate(scorer: WaveformScorer, cells: Cells, steps: int) -> Floats:
+    """Return the contribution of each cell to the score, from filler to recording: (S, B).
+
+    Args:
+        scorer: Scorer with the engine 'plain'.
+        steps: Number of points of the Gauss-Legendre rule at which gradients are computed.
+
+    Raises:
+        UsageError, AsdfError: as `WaveformScorer.score_with_gradients`; or a gradient is not a
+            finite number.
+    """
+    from captum.attr import IntegratedGradients
+
+    waveform_1T = torch.from_numpy(cells.waveform_T).to(scorer.device)[None]
+    filler_1T = torch.from_numpy(cells.filler_T).to(scorer.device)[None]
+    # Without multiplication by the difference of the ends, whose cells are multiplied here.
+    integrated = IntegratedGradients(scorer.score_with_gradients, multiply_by_inputs=False)
+    gradient_1T = integrated.attribute(
+        waveform_1T,
+        baselines=filler_1T,
+        n_steps=steps,
+        method="gausslegendre",
+        internal_batch_size=max(1, _HELD_WITH_GRADIENTS // waveform_1T.shape[1]),
+    )
+    # float64, since a cell sums over all samples of the window.
+    gradient_T = gradient_1T[0].detach().double().cpu().numpy()
+    if not np.isfinite(gradient_T).all():
+        raise AsdfError(
+            "the gradient of the score is not a finite number somewhere between the filler and "
+            "the recording. Use the filler 'noise', or occlusion."
+        )
+    return cells.project(gradient_T)
+
+
+def compare_removals(cells: int, marked: float, random_R: Floats) -> Removal:
+    """Compare the change of the marked cells with those of random ones.
+
+    The p-value is that of a permutation test, (1 + draws at least as large) / (1 + draws).
+    """
+    low, high = np.quantile(random_R, [0.025, 0.975]).tolist()
+    larger = int((random_R >= marked).sum())
+    draws = len(random_R)
+    p_value = (1 + larger) / (1 + draws)
+    return Removal(cells, marked, float(random_R.mean()), low, high, draws, p_value)
+
+
+def mark(contributions_SB: Floats, share: float) -> Flags:
+    """Return the cells with the highest contributions: `share` of all, at least one."""
+    count = max(1, round(share * contributions_SB.size))
+    # Stable: of equal contributions, the earlier and lower cells are marked.
+    order = np.argsort(-contributions_SB, axis=None, kind="stable")
+    marked = np.zeros(contributions_SB.size, bool)
+    marked[order[:count]] = True
+    return marked.reshape(contributions_SB.shape)
+
+
+def draw_cells(shape: tuple[int, int], count: int, seed: int, draw: int) -> Flags:
+    """Return `count` random cells."""
+    rng = generator(seed, "random cells", draw)
+    chosen = np.zeros(shape, bool)
+    chosen.flat[rng.choice(chosen.size, count, replace=False)] = True
+    return chosen
+
+
+def shuffle_weights(networks: Sequence[nn.Module], seed: int) -> None:
+    """Shuffle the weights of each tensor within it, in place; other values are unchanged."""
+    source = torch.Generator().manual_seed(derived_seed(seed, "shuffled weights"))
+    with torch.no_grad():
+        for network in networks:
+            for weights in network.parameters():
+                # Drawn on the CPU, so that all devices shuffle alike.
+                order = torch.randperm(weights.numel(), generator=source).to(weights.device)
+                weights.copy_(weights.flatten()[order].reshape(weights.shape))
+
+
+def compare_maps(first_SB: Floats, second_SB: Floats) -> float:
+    """Return the rank correlation of the absolute contributions; 0 if undefined."""
+    if not np.isfinite(second_SB).all():
+        return 0.0
+    absolute = [np.abs(part).ravel().tolist() for part in (first_SB, second_SB)]
+    return rank_correlation(*absolute) or 0.0

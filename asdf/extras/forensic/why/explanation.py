@@ -59,25 +59,21 @@ def check_options(options: Options) -> None:
     Raises:
         UsageError: a value is not valid, or gradients are requested and captum is missing.
     """
+    check_cells(options.stretch_s, options.bands_hz)
+    start_s = options.start_s
     if not options.methods or not set(options.methods) <= METHODS.keys():
         raise UsageError(f"methods {options.methods!r}: choose from {', '.join(METHODS)}.")
     if options.filler not in FILLERS:
         raise UsageError(f"filler {options.filler!r}: choose {' or '.join(FILLERS)}.")
-    check_cells(options.stretch_s, options.bands_hz)
-    if not 0 < options.marked < 1:
-        raise UsageError(f"marked = {options.marked:g}: give a share of the cells, such as 0.1.")
-    if options.draws < 2 or options.steps < 2 or options.shuffles < 0:
-        raise UsageError("draws and steps must be at least 2, shuffles at least 0.")
-    start_s = options.start_s
+    enough = options.draws >= 2 and options.steps >= 2 and options.shuffles >= 0
+    if not enough or not 0 < options.marked < 1:
+        raise UsageError(
+            "draws and steps must be at least 2, shuffles at least 0, and marked a share of the "
+            "cells, such as 0.1."
+        )
     if start_s is not None and not 0 <= start_s < math.inf:
         raise UsageError(f"a window that starts at {start_s:g} s: give seconds from 0 on.")
-    if "gradients" in options.methods:
-        check_captum()
-
-
-def check_captum() -> None:
-    """Raise a UsageError if captum is missing."""
-    if find_spec("captum") is None:
+    if "gradients" in options.methods and find_spec("captum") is None:
         raise UsageError(
             "integrated gradients need captum: pip install 'asdf-antispoofing[why]'. Occlusion "
             "needs no other package: --by occlusion."

@@ -17,7 +17,7 @@ import asdf
 from asdf.__main__ import main
 from asdf.evaluation import DetectionCost, cllr, eer, read_scores, write_scores
 from asdf.extras.forensic import support
-from asdf.extras.forensic.calibrating.sets import chose_network
+from asdf.extras.forensic.calibrating.learning import chose_network
 from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration, calibrate
 from asdf.scoring.columns import Ratio
