@@ -40,13 +40,11 @@ def labels(folder: Path, split: str = "", bona_fide: tuple[str, ...] = ()) -> di
 
 
 def test_the_folders_on_the_way_say_the_class(tmp_path):
-    make(tmp_path, "real/a.wav", "Fake/x/b.flac", "mine/bona-fide/deep/c.mp3", "ai_speech/d.wav")
-    assert labels(tmp_path) == {
-        "real/a.wav": 1,
-        "Fake/x/b.flac": 0,
-        "mine/bona-fide/deep/c.mp3": 1,
-        "ai_speech/d.wav": 0,
-    }
+    bona_fide = ("real/a", "mine/bona-fide/deep/b", "Genuine/c", "real_speech/d", "bonafide/e")
+    spoofed = ("Fake/x/a", "ai_speech/b", "Deepfake/c", "AI-generated/d", "spoof/e")
+    expected = {f"{name}.wav": 1 for name in bona_fide} | {f"{name}.mp3": 0 for name in spoofed}
+    make(tmp_path, *expected)
+    assert labels(tmp_path) == expected
 
 
 def test_splits_are_folders_above_or_below(tmp_path):

@@ -59,20 +59,9 @@ def decides_as(calibration, other):
     return all(getattr(calibration, name) == getattr(other, name) for name in names)
 
 
-@pytest.mark.parametrize(
-    ("genuine", "spoofed"),
-    [
-        ("real", "fake"),
-        ("bonafide", "spoof"),
-        ("Genuine", "Deepfake"),
-        ("test/human", "test/tts"),
-        ("real_speech", "AI-generated"),
-    ],
-)
-def test_a_folder_is_calibrated_in_one_step(
-    capsys, caplog, network, tmp_path, monkeypatch, genuine, spoofed
-):
+def test_a_folder_is_calibrated_in_one_step(capsys, caplog, network, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    genuine, spoofed = "test/human", "test/tts"
     detector = asdf.Detector(network, "cpu")
     waveforms = [sound(9000, seed) for seed in range(24)]
     order = np.argsort([detector.score_trial(each, 16000) for each in waveforms])
@@ -96,18 +85,9 @@ def test_a_folder_is_calibrated_in_one_step(
         assert score == pytest.approx(float(detector.score_trial(name)), abs=1e-6)
         assert label == int(name.startswith(f"mine/{genuine}/"))
     # And what was scored into a table is evaluated by the folder.
-    words = ["score", str(network), "mine", "--csv", "table.csv"]
-    assert main(words) == 0
-    evaluate = [
-        "evaluate",
-        "table.csv",
-        "--protocol",
-        "mine",
-        "--ignore-others",
-        "--json",
-        "e.json",
-    ]
-    assert main(evaluate) == 0
+    assert main(["score", str(network), "mine", "--csv", "table.csv"]) == 0
+    of_protocol = ["--protocol", "mine", "--ignore-others"]
+    assert main(["evaluate", "table.csv", *of_protocol, "--json", "e.json"]) == 0
     assert main(["evaluate", "out/mine.scores", "--json", "s.json"]) == 0
     of_table, of_scores = (
         json.loads(Path(name).read_text())[0]["eer"] for name in ("e.json", "s.json")
@@ -385,16 +365,22 @@ def relabel(lines):
     lines[0] = f"{name} {1 - int(label)} {score}\n"
 
 
+OTHER_LINES = "its lines are not those that were scored: scores.scored.json next to it"
+CUT = "it has 9 trials, but according to scores.scored.json next to it 12 were scored"
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("command", "change", "message"),
     [
-        (cut, "it has 9 trials, but according to scores.scored.json next to it 12 were scored"),
-        (paste, "its lines are not those that were scored: scores.scored.json next to it"),
-        (relabel, "its lines are not those that were scored: scores.scored.json next to it"),
-        (list.reverse, "were scores or labels edited, pasted or sorted?"),
+        ("calibrate", cut, CUT),
+        ("evaluate", cut, CUT),
+        ("evaluate", paste, OTHER_LINES),
+        ("evaluate", relabel, OTHER_LINES),
+        ("fuse", relabel, OTHER_LINES),
+        ("compare", paste, OTHER_LINES),
+        ("calibrate", list.reverse, "were scores or labels edited, pasted or sorted?"),
     ],
 )
-@pytest.mark.parametrize("command", ["calibrate", "evaluate", "fuse", "compare"])
 def test_a_score_file_with_other_lines_is_refused(capsys, recorded, command, change, message):
     for name in ("scores.txt", "scores.scored.json"):
         for run_folder in ("a", "b"):
