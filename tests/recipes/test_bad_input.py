@@ -82,17 +82,11 @@ def test_missing_recordings_are_all_counted_before_anything_starts(own):
     assert "1 of the 8 files of demo-eval are not in" in message and gone[-1].name in message
     assert "Check paths.database_folder" in message and "Nothing has been started" in message
     assert not (own.recipe.output / "sad").exists()
-
-
-def test_missing_lists_are_all_named(own):
-    for name in ("train", "eval"):
-        (own.corpus / f"{name}_list.txt").unlink()
+    lists = [own.corpus / f"{name}_list.txt" for name in ("train", "eval")]
+    for path in lists:
+        path.unlink()
     message = own.refusal()
-    assert all(
-        f"there is no list {own.corpus / f'{name}_list.txt'}." in message
-        for name in ("train", "eval")
-    )
-    assert "Check paths.database_folder" in message
+    assert all(f"there is no list {path}. Check paths.database_folder" in message for path in lists)
 
 
 @pytest.mark.parametrize(
@@ -303,10 +297,15 @@ def test_a_damaged_network(trained):
     assert f"cannot read the network {path}: " in message and "nothing in it was run" in message
 
 
-def test_a_loss_that_is_not_a_number_names_the_utterances(trained):
-    path = trained.recordings("train")[6]
+def clip(path: Path) -> None:
+    """Let Diverging give no finite number for a recording."""
     wave, rate = soundfile.read(path)
     soundfile.write(path, 0.95 * np.sign(wave), rate)
+
+
+def test_a_loss_that_is_not_a_number_names_the_utterances(trained):
+    path = trained.recordings("train")[6]
+    clip(path)
     words = ("network.network_class=small_networks.Diverging", "network.max_epochs=2")
     message = trained.refusal(*words)
     assert "is not a finite number for 1 utterances: demo-train:" in message
@@ -316,8 +315,7 @@ def test_a_loss_that_is_not_a_number_names_the_utterances(trained):
 
 def test_scores_that_are_not_numbers_are_not_written(trained):
     path = trained.recordings("dev")[6]
-    wave, rate = soundfile.read(path)
-    soundfile.write(path, 0.95 * np.sign(wave), rate)
+    clip(path)
     message = trained.refusal(
         "recipe.start_stage=2", "network.network_class=small_networks.Diverging"
     )

@@ -13,7 +13,7 @@ from asdf.settings import Settings
 TRAIN = ("debug", "recipe.end_stage=1")
 
 
-def test_a_checkpoint_that_a_kill_left_is_removed_when_a_newer_one_is_gone_on_from(recipe, capsys):
+def test_of_two_checkpoints_the_newer_is_gone_on_from(recipe, capsys):
     recipe.call(capsys, *TRAIN, "network.max_epochs=2").ok()
     networks = recipe.system() / "networks"
     # As a kill between the writing of epoch.2.pt and the removal of resume.pt leaves it.
@@ -21,11 +21,7 @@ def test_a_checkpoint_that_a_kill_left_is_removed_when_a_newer_one_is_gone_on_fr
     outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2").ok()
     assert "going on from epoch.2.pt" in outcome.output
     assert sorted(path.name for path in networks.glob("*.pt")) == ["epoch.1.pt", "epoch.2.pt"]
-
-
-def test_a_newer_checkpoint_inside_an_epoch_stays(recipe, capsys):
-    recipe.call(capsys, *TRAIN, "network.max_epochs=2").ok()
-    networks = recipe.system() / "networks"
+    # A newer one inside an epoch stays.
     (networks / "epoch.2.pt").rename(networks / "resume.pt")
     outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
     assert "going on from resume.pt" in outcome.output

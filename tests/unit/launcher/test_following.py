@@ -22,19 +22,16 @@ def test_epoch_and_eer_of_the_first_validation_set(tmp_path):
     half = json.dumps(EVALUATION)
     path.write_text(lines(STEP) + half[:20])
     assert progress.read() == "epoch 0.5"
-    with path.open("a") as file:
-        file.write(half[20:] + "\n")
-    assert progress.read() == "epoch 1.0, EER 2.110 %"
-    with path.open("a") as file:
-        file.write(lines({**STEP, "epoch": 3.26}))
-    assert progress.read() == "epoch 3.3, EER 2.110 %"
-    with path.open("a") as file:
-        file.write(lines({**EVALUATION, "scoring_precision": "bf16"}))
-    assert progress.read() == "epoch 1.0, EER 2.110 %, in bf16"
     chosen = {"validation_metric": "auc", "lower_is_better": False, "auc": {"dev": 0.99, "eval": 1}}
-    with path.open("a") as file:
-        file.write(lines({**EVALUATION, **chosen}))
-    assert progress.read() == "epoch 1.0, EER 2.110 %, auc 0.9900"
+    for text, shown in (
+        (half[20:] + "\n", "epoch 1.0, EER 2.110 %"),
+        (lines({**STEP, "epoch": 3.26}), "epoch 3.3, EER 2.110 %"),
+        (lines({**EVALUATION, "scoring_precision": "bf16"}), "epoch 1.0, EER 2.110 %, in bf16"),
+        (lines({**EVALUATION, **chosen}), "epoch 1.0, EER 2.110 %, auc 0.9900"),
+    ):
+        with path.open("a") as file:
+            file.write(text)
+        assert progress.read() == shown
 
 
 def test_a_file_that_a_resumed_run_replaced_is_read_from_its_start(tmp_path):

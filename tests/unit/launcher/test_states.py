@@ -16,6 +16,13 @@ def job(system, **values):
     return Job("net", "net", [], system, settings)
 
 
+def restored(system, **values):
+    """A job as its system folder has it."""
+    found = job(system, **values)
+    found.restore_state()
+    return found
+
+
 @pytest.fixture
 def done(tmp_path):
     """A system folder in which a run of the default settings is done."""
@@ -28,10 +35,8 @@ def done(tmp_path):
 
 def test_what_is_done_stays_done_with_its_results(done):
     # Folders move, and a run may compute elsewhere, without any of its numbers becoming others.
-    later = job(
-        done, paths__database_folder="/node/17", computing__gpu_ids=(1,), computing__threads=4
-    )
-    later.restore_state()
+    elsewhere = {"paths__database_folder": "/node/17", "computing__gpu_ids": (1,)}
+    later = restored(done, **elsewhere, computing__threads=4)
     assert later.state == "done" and later.results == [JobResult("epoch.9", "dev", 0.125)]
 
 
@@ -45,16 +50,13 @@ def test_what_is_done_stays_done_with_its_results(done):
     ],
 )
 def test_other_settings_are_not_done(done, changed):
-    later = job(done, **changed)
-    later.restore_state()
+    later = restored(done, **changed)
     assert later.state == "waiting" and later.results == []
 
 
 def test_a_run_by_hand_in_the_same_folder_undoes_it(done):
     (done / "settings.py").write_text("network.max_epochs = 3\n")
-    later = job(done)
-    later.restore_state()
-    assert later.state == "waiting"
+    assert restored(done).state == "waiting"
 
 
 def write_record(folder, **end):
@@ -71,8 +73,7 @@ def test_what_another_run_has_finished_is_done(tmp_path):
     (tmp_path / "results" / "results.json").write_text(
         json.dumps([{"epoch": "best", "set": "dev", "eer": 0.1}])
     )
-    again = job(tmp_path, recipe__seed=4)
-    again.restore_state()
+    again = restored(tmp_path, recipe__seed=4)
     assert (again.state, again.detail) == ("done", "by an earlier run")
     assert again.results == [JobResult("best", "dev", 0.1)]
 
@@ -81,9 +82,7 @@ def test_what_another_run_has_finished_is_done(tmp_path):
 def test_what_another_run_has_not_finished_is_not(tmp_path, end):
     (tmp_path / "settings.py").write_text("recipe.seed = 4\n")
     write_record(tmp_path, **end)
-    again = job(tmp_path, recipe__seed=4)
-    again.restore_state()
-    assert again.state == "waiting"
+    assert restored(tmp_path, recipe__seed=4).state == "waiting"
 
 
 def test_what_another_run_has_finished_with_other_settings_is_not_done(tmp_path):
@@ -93,9 +92,7 @@ def test_what_another_run_has_finished_with_other_settings_is_not_done(tmp_path)
             (tmp_path / "settings.py").unlink()
         else:
             (tmp_path / "settings.py").write_text(text)
-        again = job(tmp_path, recipe__seed=4)
-        again.restore_state()
-        assert again.state == "waiting"
+        assert restored(tmp_path, recipe__seed=4).state == "waiting"
 
 
 @pytest.mark.parametrize("state", ["running", "failed", "stopped"])
@@ -103,9 +100,7 @@ def test_what_has_not_ended_well_waits_again(done, state):
     first = job(done)
     first.state = state
     first.save_state()
-    later = job(done)
-    later.restore_state()
-    assert later.state == "waiting"
+    assert restored(done).state == "waiting"
 
 
 @pytest.mark.parametrize(
@@ -113,9 +108,7 @@ def test_what_has_not_ended_well_waits_again(done, state):
 )
 def test_a_state_that_cannot_be_read_is_none(tmp_path, text):
     (tmp_path / "launch.json").write_text(text)
-    later = job(tmp_path)
-    later.restore_state()
-    assert later.state == "waiting"
+    assert restored(tmp_path).state == "waiting"
 
 
 def test_results_of_another_precision_than_fp32_are_of_a_set_called_so(tmp_path):
@@ -142,6 +135,5 @@ def test_the_metric_that_networks_were_chosen_by_is_read_and_saved_with_the_stat
     first.state, first.results = "done", read_results(path)
     assert first.results == [JobResult("best", "dev", 0.1, "auc", 0.9)]
     first.save_state()
-    later = job(done)
-    later.restore_state()
+    later = restored(done)
     assert (later.state, later.results) == ("done", first.results)

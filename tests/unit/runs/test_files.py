@@ -10,10 +10,11 @@ import sys
 import pytest
 from filelock import FileLock
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, InUseError
 from asdf.runs.files import (
     atomic_write,
     files_named,
+    lock_work,
     one_at_a_time,
     remove_unfinished,
     sha256_of,
@@ -27,13 +28,10 @@ def test_the_new_content_replaces_the_old(tmp_path):
     write_text(path, "first\n")
     write_text(path, "second: ä\n")
     assert path.read_bytes() == "second: ä\n".encode()
-    assert [entry.name for entry in path.parent.iterdir()] == ["file.txt"]
-
-
-def test_bytes(tmp_path):
-    with atomic_write(tmp_path / "file", "wb") as file:
+    with atomic_write(path, "wb") as file:
         file.write(b"\x00\r\n")
-    assert (tmp_path / "file").read_bytes() == b"\x00\r\n"
+    assert path.read_bytes() == b"\x00\r\n"
+    assert [entry.name for entry in path.parent.iterdir()] == ["file.txt"]
 
 
 def test_an_exception_leaves_what_was_there(tmp_path):
@@ -77,11 +75,7 @@ def test_a_kill_leaves_what_was_there(tmp_path):
     assert left[0].exists()
     remove_unfinished(tmp_path, output="file.txt")
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_what_kills_left_in_an_own_folder_is_removed(tmp_path):
-    path = tmp_path / "file.txt"
-    write_text(path, "old")
+    # All of it in a folder of one's own.
     subprocess.run([sys.executable, "-c", KILLED, str(path)])
     remove_unfinished(tmp_path)
     assert list(tmp_path.iterdir()) == [path]
@@ -89,7 +83,7 @@ def test_what_kills_left_in_an_own_folder_is_removed(tmp_path):
 
 FULL = """
 import resource, sys
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, InUseError
 from asdf.runs.files import write_text
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
@@ -119,7 +113,11 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("old")
     with pytest.raises(AsdfError, match=r"cannot write .*file/below/x\.txt: Not a directory"):
         write_text(tmp_path / "file" / "below" / "x.txt", "new")
+    with pytest.raises(AsdfError, match=r"cannot write .*file/locks"):
+        lock_work(tmp_path / "file" / "locks", tmp_path / "out")
     assert (tmp_path / "file").read_text() == "old"
+    with pytest.raises(AsdfError, match=r"cannot write .*: Is a directory"):
+        write_text(tmp_path, "text")
 
 
 def test_a_link_stays_one_and_its_file_gets_the_content(tmp_path):
@@ -138,11 +136,6 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
 
 
-def test_a_folder_is_no_path_for_a_file(tmp_path):
-    with pytest.raises(AsdfError, match=r"cannot write .*: Is a directory"):
-        write_text(tmp_path, "text")
-
-
 def test_the_digest_of_a_file_is_that_of_all_its_pieces(tmp_path):
     content = bytes(range(256)) * 10_000
     (tmp_path / "net.pt").write_bytes(content)
@@ -156,6 +149,14 @@ def test_a_folder_that_goes_while_its_file_is_written_is_what_the_message_says(t
         file.write("half")
         folder.rename(tmp_path / "moved")
         folder.touch()
+
+
+def test_two_do_not_write_one_output_together(tmp_path):
+    output, folder = tmp_path / "out.npz", tmp_path / ".progress"
+    with lock_work(folder, output), pytest.raises(InUseError, match=r"is writing .*out\.npz"):
+        lock_work(folder, output)
+    with lock_work(folder, output):
+        pass
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
