@@ -344,8 +344,14 @@ def start_run(run: Run, account: str) -> None:
     find_classes(settings, folders.recipe)
     if trains(settings):
         _ = run.augmentation
+        pinned = run.pinned_settings()
+
+        def build() -> None:
+            # Not returned, since the result would be sent to all ranks.
+            folders.build_network(pinned)
+
         # Building once costs less than measuring a corpus in vain.
-        world.run_on_main(partial(folders.build_network, run.pinned_settings()))
+        world.run_on_main(build)
     check_requirements(settings, folders, run.lists, world)
     if trains(settings):
         # Last, since a callback may tell somebody that the run has begun.
