@@ -38,6 +38,7 @@ DAMAGES = [
     b"\xff\xfe",
     b'[{"step": 7, "epo',
     b'[{"step": 12}]',
+    b'[{"step": 7, "epoch": 1, "network": "epoch.1.pt", "eer": {"dev": 0.3}}, {"step": 14}]',
     b'{"step": 7}',
     b'[{"step": 7, "network": "epoch.1.pt", "eer": {}}]',
     b'[{"step": 7, "network": "epoch.1.pt", "eer": {"dev": "low"}}]',

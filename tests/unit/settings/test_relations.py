@@ -17,6 +17,8 @@ PLAIN = "network.score needs probabilities learnt by plain cross_entropy, not by
 FROZEN = "front_end.frozen trains nothing of the front end and contradicts"
 SLS = "network.network_class = 'asdf.networks.SSL_SLS'"
 CACHED = "front_end.cache_features = True\nnetwork.clip_position = 'start'"
+NEEDS = "front_end.cache_features needs"
+UNCHANGED = f"{NEEDS} clips without augmentation"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,19 @@ CACHED = "front_end.cache_features = True\nnetwork.clip_position = 'start'"
             "",
         ),
         (f"{CACHED}\nvocoding.vocoders = ('lpc', 'phase')", ""),
+        (
+            "front_end.cache_features = True",
+            f"{NEEDS} the same clip of an utterance in every epoch (network.clip_position = "
+            "'start'), not network.clip_position",
+        ),
+        (
+            f"{CACHED}\naugmentation.chain = ('speed',)",
+            f"{UNCHANGED} (augmentation.chain = ()), not augmentation.chain",
+        ),
+        (
+            f"{CACHED}\naugmentation.mixup_probability = 0.5",
+            f"{UNCHANGED} (augmentation.mixup_probability = 0), not augmentation.mixup_probability",
+        ),
         (
             f"{CACHED}\nvocoding.vocoders = ('lpc', 'my_vocoders.Rounded')",
             "front_end.cache_features only saves copies made by built-in vocoders, whose code is "

@@ -99,8 +99,8 @@ class WeightsCheck:
 
     @property
     def mean(self) -> float:
-        """Mean of the correlations; 0 without any."""
-        return float(np.mean(self.correlations)) if self.correlations else 0.0
+        """Mean of the correlations."""
+        return float(np.mean(self.correlations))
 
     @property
     def hardly_changes(self) -> bool:
