@@ -28,7 +28,8 @@ from asdf.distributed.arithmetic import NO_BFLOAT16, computes_bfloat16
 from asdf.errors import UsageError
 from asdf.evaluation import eer, min_dcf
 from asdf.runs.files import write_text
-from asdf.scoring.network_opening import Options, open_network
+from asdf.scoring.detector import open_network
+from asdf.scoring.opened_network import Options
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
 from benchmarks.harness import log_line

@@ -41,13 +41,14 @@ from asdf.extras.forensic.calibrating.learning import (
 from asdf.extras.forensic.unlike import learn_unlike
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange import read_network
+from asdf.interchange.graphs import write_onnx
 from asdf.metrics.bootstrap import confidence_intervals
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import eer
 from asdf.metrics.results import by_condition
 from asdf.metrics.summary import speakers_of
 from asdf.runs.files import sha256_of, write_text
-from asdf.shipped import FACTS, NETWORK
+from asdf.shipped import FACTS, GRAPH, NETWORK
 from asdf.trials.trial_list import TrialList
 from benchmarks.elsewhere import PHONE, read, through
 
@@ -94,6 +95,7 @@ def main(arguments: list[str]) -> int:
     file = read_network_file(network).without_training()
     file.calibration = {**calibration.content(), "date": args.date}
     write_safetensors_network(NETWORK, file)
+    write_onnx(read_network(NETWORK)[0], GRAPH)
     trained = (mini / PROTOCOL.format(PARTS["train"])).read_text().split("\n")
     assert calibration.highest_llr is not None and calibration.lowest_llr is not None
     facts: dict[str, Any] = {

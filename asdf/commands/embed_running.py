@@ -28,7 +28,7 @@ from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World, open_world
 from asdf.errors import AsdfError
 from asdf.interchange import describe_source, find_network, read_detector
-from asdf.networks.attached import EMBEDDING
+from asdf.networks.extras import EMBEDDING
 from asdf.runs.files import atomic_write, digest_of, lock_work, sha256_of
 from asdf.runs.log import log_to_screen
 from asdf.scoring.computing import agree_on_engine, agree_on_precision

@@ -246,9 +246,8 @@ def _heading(
     if heading.network != args.network:
         # The commit on the hub, with which the scores can be reproduced.
         show(f"network: {heading.network}", sys.stderr)
-    where = str(detector.device)
-    if detector.device.type == "cpu":
-        where = count_of(detector.threads, "thread")
+    on_cpu = detector.pipeline.scorer.device_type == "cpu"
+    where = count_of(detector.threads, "thread") if on_cpu else str(detector.device)
     show(f"{heading.scores}; higher: more bona fide; {where}", sys.stderr)
     for column in columns:
         if column.describe():
@@ -294,7 +293,6 @@ def open_detector(args: NetworkOptions, window: tuple[float, float] | None = Non
         UsageError: the network does not hear windows of that length whole.
         AsdfError: the network cannot be read.
     """
-    from asdf.scoring.computing import set_threads
     from asdf.scoring.detector import Detector
     from asdf.scoring.whole_recording import in_samples
 
@@ -313,8 +311,6 @@ def open_detector(args: NetworkOptions, window: tuple[float, float] | None = Non
         threshold=args.threshold,
         **judging,
     )
-    # The whole process belongs to the command, including decoding and resampling.
-    set_threads(detector.threads)
     if window:
         # A window longer than the network's input is refused before anything is scored.
         in_samples(*window, detector.window_samples)

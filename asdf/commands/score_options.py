@@ -37,7 +37,7 @@ NO_OUTPUT = (
 )
 
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
-Engine = Literal["packed", "plain"]
+Engine = Literal["auto", "graph", "packed", "plain"]
 SpeechCheck = Literal["built-in", "silero", "off"]
 STANDARD_INPUT = (STREAM, "/dev/stdin")
 SMALL_HELP = f"{NETWORK_HELP}; default: the detector shipped with ASDF"
@@ -297,9 +297,10 @@ class ScoreOptions(DetectorOptions, ArrayOptions):
         default="auto",
     )
     engine: Engine = option(
-        "fp32 engine on a CPU (%(default)s): packed rearranges the weights for speed; plain "
-        "computes as in training and is slower; scores agree within 1e-5",
-        default="packed",
+        "what computes the network (%(default)s): plain, as in training; packed, with weights "
+        "rearranged for a CPU, which is faster; graph, ONNX Runtime, for the detector small alone; "
+        "auto is the last of these that there is; scores agree within 1e-5",
+        default="auto",
     )
     column: tuple[str, ...] = option(
         "class path of a column of your own, as 'my_column.Margin'; repeatable",

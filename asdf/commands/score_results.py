@@ -27,7 +27,7 @@ from asdf.commands.score_recordings import Recordings
 from asdf.commands.score_tables import CsvTable, JsonTable, Row, Screen
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
-from asdf.interchange import find_network, network_digest
+from asdf.interchange import find_network
 from asdf.runs.files import atomic_write, digest_of, remove_unfinished, write_text
 from asdf.scoring.document import Heading, recording_digest
 from asdf.scoring.scored import Scored, WindowScore, decide_verdict
@@ -441,6 +441,9 @@ class Results:
                 "have another EER. Remove the failed recordings from the list, or repair them."
             )
             return
+        # It imports torch, which a graph does without.
+        from asdf.interchange import network_digest
+
         scored = replace(scored, network=network_digest(self._heading.network))
         # Raw scores, even for a calibrated network, because calibrations are fitted on them.
         listed = self._recordings

@@ -45,10 +45,15 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 """Group in --help, summary and module of each command, by name."""
 
-ENGINES: dict[str, str] = {"packed": "asdf.extras.cpu.PackedNetwork"}
-"""Class of each engine that computes a network with other layers, by name.
+ENGINES: dict[str, str] = {
+    "packed": "asdf.extras.cpu.network.PackedNetwork",
+    "graph": "asdf.extras.cpu.graph.open_graph",
+}
+"""What computes networks by other means than torch's layers, by the name of the engine.
 
-A class has `takes(device, precision)`, and what `asdf.scoring.computing.Engine` says.
+'packed' is a class, with `takes(device, precision)` and what `asdf.scoring.computing.Engine` says.
+'graph' is a function that opens the shipped detector without torch: of `Options`, it returns a
+`ReadNetwork`, or None where it cannot.
 """
 
 COLUMNS: dict[str, str] = {

@@ -15,6 +15,7 @@ from asdf.ports import provided
 
 if TYPE_CHECKING:
     from asdf.interchange.bundles import bundle_architecture, download_bundle
+    from asdf.interchange.finding import describe_source, find_network
     from asdf.interchange.front_end_weights import bytes_to_fetch, names_path, pin_weights
     from asdf.interchange.graphs import onnx_graph, samples_for, write_onnx, write_torchscript
     from asdf.interchange.model_card import (
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     )
     from asdf.interchange.named_networks import (
         build_on_network,
-        describe_source,
         digest_in_memory,
-        find_network,
         network_digest,
         note_file,
         note_source,

@@ -22,7 +22,7 @@ from asdf.interchange import digest_in_memory
 from asdf.metrics.detection import eer
 from asdf.metrics.results import MetricValue, Row, evaluate, results_table, write_results
 from asdf.metrics.validation import ChosenMetric
-from asdf.networks.attached import Extra
+from asdf.networks.extras import Extra
 from asdf.recipe.left_out import evaluated_name
 from asdf.recipe.lists import RunLists
 from asdf.recipe.run import Run

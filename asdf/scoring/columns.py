@@ -21,7 +21,7 @@ from asdf.settings.class_path import find_class
 from asdf.trials.how_scored import ScoredLength
 
 if TYPE_CHECKING:
-    from asdf.networks.attached import Extra
+    from asdf.networks.extras import Extra
 
 COLUMNS: dict[str, str] = {
     "sources": "asdf.tasks.tracing.source_scores.SourceColumn",

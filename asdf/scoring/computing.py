@@ -152,17 +152,6 @@ def choose_threads(requested: int | None, device: torch.device, parameters: int)
     return torch.get_num_threads()
 
 
-def check_process(made_in: int) -> None:
-    """Raise a UsageError unless this is the process in which a detector was made."""
-    if made_in != os.getpid():
-        raise UsageError(
-            f"this detector was made in process {made_in}, of which this process ({os.getpid()}) "
-            "is a fork: torch would wait forever for threads that a fork does not copy. Make the "
-            "detector in this process, or start processes with 'spawn' or 'forkserver' "
-            "(multiprocessing.get_context('spawn')), and pass it to them: it can be pickled."
-        )
-
-
 def find_device(wanted: str | torch.device) -> torch.device:
     """Return the device with that name; 'auto' is a GPU if there is one, else the CPU.
 
@@ -293,9 +282,12 @@ class Engine(Protocol):
 def choose_engine(requested: str, precision: ScoringPrecision) -> str:
     """Choose the engine for a device: the requested one where it computes, else 'plain'.
 
+    'auto' is 'packed'.
+
     Raises:
         UsageError: no such engine.
     """
+    requested = PACKED if requested == AUTO else requested
     if requested not in ENGINES:
         raise UsageError(f"engine {requested!r} is not known: use {' or '.join(ENGINES)}.")
     path = provided("ENGINES").get(requested)

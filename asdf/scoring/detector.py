@@ -14,22 +14,22 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 
 from asdf.audio import cut_to_speech
 from asdf.audio.speech_check import speech_finder
 from asdf.errors import UsageError
 from asdf.metrics.calibration import Calibration
-from asdf.networks.attached import EMBEDDING
+from asdf.networks.extras import EMBEDDING
+from asdf.ports import load, provided
 from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
 from asdf.scoring.columns import Request, make_columns
-from asdf.scoring.computing import check_process
 from asdf.scoring.many import ManyRecordings
-from asdf.scoring.network_opening import OpenedNetwork, Options, open_network, restore
+from asdf.scoring.opened_network import OpenedNetwork, Options, Origin, ReadNetwork, restore
 from asdf.scoring.pipeline import NO_DETECTION, Pipeline
 from asdf.scoring.recordings import Recording, as_recording, as_waveform, check_rate
 from asdf.scoring.scored import Score, Scored, WindowScore
@@ -38,9 +38,15 @@ from asdf.scoring.stream import Stream
 from asdf.scoring.whole_recording import Summary, as_result, count_windows, cut_windows, in_samples
 from asdf.segments import Speaker
 from asdf.settings.sections import Audio
-from asdf.shipped import SMALL
+from asdf.shipped import SMALL, is_shipped
 from asdf.text import AnyPath
 from asdf.trials.how_scored import ScoredLength
+
+if TYPE_CHECKING:
+    import torch
+
+GRAPH = "graph"
+"""Engine of a network that is computed without torch."""
 
 # An unusual rate, so that the resampler is warm too.
 _WARMING_RATE = 8000
@@ -71,9 +77,8 @@ class Detector:
             network.
         calibration: Calibration of the network file, or None.
         threshold: Lowest score of a recording that is called bona fide; None: no verdicts.
-        device: The `torch.device` that the network runs on.
         precision: Precision of the network on that device: 'fp32', 'tf32' or 'bf16'.
-        engine: Engine of the network: 'packed', with weights laid out for a CPU, or 'plain'.
+        engine: Engine of the network: 'graph', 'packed' or 'plain'.
         threads: Number of threads used on a CPU.
         speech_check: Detector of speech in recordings; 'off' without a threshold.
         remark: Sentence on a limitation of all scores, such as training on the demo corpus; ''.
@@ -108,7 +113,7 @@ class Detector:
         threshold: float | None = None,
         max_seconds: float | None = None,
         memory_limit: int | None = None,
-        engine: Literal["packed", "plain"] = "packed",
+        engine: Literal["auto", "graph", "packed", "plain"] = "auto",
         parts: bool = True,
         speech_check: Literal["built-in", "silero", "off"] = "built-in",
         columns: Sequence[str] = (),
@@ -141,8 +146,10 @@ class Detector:
             memory_limit: Maximum size of the samples of a recording in memory, in bytes. A
                 recording that needs more is refused; long files are read in parts and need less.
                 None: no limit.
-            engine: Engine of the network. 'packed': weights laid out for a CPU, which is faster
-                and, in fp32, changes scores by at most 1e-5; 'plain': as in training.
+            engine: Engine of the network. 'plain': as in training; 'packed': weights laid out for
+                a CPU, which is faster; 'graph': of the shipped detector, computed by ONNX Runtime
+                without torch; 'auto': the last of these that there is. In fp32 their scores differ
+                by at most 1e-5.
             parts: Whether recordings that are scored whole are searched for spoofed parts, if there
                 is a threshold (see `score_whole`).
             speech_check: Detector of speech, used if there is a threshold; a recording without
@@ -182,7 +189,6 @@ class Detector:
         self.settings = opened.settings
         self.calibration: Calibration | None = opened.calibration
         self.threshold = opened.threshold
-        self.device = opened.scorer.device
         self.precision = opened.scorer.precision.name
         self.engine = opened.scorer.engine
         self.threads = opened.threads
@@ -222,6 +228,11 @@ class Detector:
         # Without verdicts nothing depends on speech.
         find_speech = None if self.threshold is None else speech_finder(options.speech_check)
         return Pipeline(self._scorer, self.settings.sad, summary, wanted, find_speech)
+
+    @property
+    def device(self) -> torch.device:
+        """The device that the network runs on."""
+        return self._scorer.device
 
     @property
     def sample_rate(self) -> int:
@@ -278,7 +289,7 @@ class Detector:
     @property
     def pipeline(self) -> Pipeline:
         """Scorer of recordings in memory, for callers that form their own batches."""
-        check_process(self._process)
+        _check_process(self._process)
         return self._pipeline
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -297,7 +308,7 @@ class Detector:
             UsageError: `seconds` is not a positive number.
             AsdfError: the noise does not fit into memory.
         """
-        check_process(self._process)
+        _check_process(self._process)
         if not 0 < seconds < math.inf:
             raise UsageError(f"warm_up: {seconds} s: give a positive number.")
         rng = generator(0, "warm up")
@@ -321,7 +332,7 @@ class Detector:
             UsageError: the rate is not valid, the network does not hear such windows whole, or the
                 hops leave gaps.
         """
-        check_process(self._process)
+        _check_process(self._process)
         window, hop = in_samples(window_s, hop_s, self.window_samples, self.sample_rate)
         return Stream(self._pipeline, check_rate(sample_rate, "a stream"), window, hop)
 
@@ -439,7 +450,7 @@ class Detector:
         Raises:
             UsageError: one of them cannot be scored at all; the message names its index and type.
         """
-        check_process(self._process)
+        _check_process(self._process)
         pipeline = self._pipeline_for(embedding, frames)
         # Refused once, here: later, it would be the failure of each single recording.
         pipeline.check()
@@ -521,7 +532,7 @@ class Detector:
         return replace(self._pipeline, wanted=(*hidden, *wanted), summary=summary)
 
     def _take(self, recording: Any, sample_rate: int | None) -> Recording:
-        check_process(self._process)
+        _check_process(self._process)
         return as_recording(recording, sample_rate, None, self._limits, self._scorer.audio)
 
 
@@ -529,3 +540,84 @@ def _warned(named: Recording, score: Score) -> Score:
     if score.remark:
         LOG.warning("%s: %s", named.name, score.remark)
     return score
+
+
+def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
+    """Open a network by its path or its repository on the hub, or a fused system.
+
+    Raises:
+        AsdfError: the network cannot be downloaded, or is not a detector; a network of a fused
+            system is missing or was changed.
+        UsageError: an option is not valid, or not supported on this machine.
+    """
+    for name in ("max_seconds", "memory_limit"):
+        limit = getattr(options, name)
+        # `limit <= 0` would let NaN pass.
+        if limit is not None and not limit > 0:
+            raise UsageError(f"{name} = {limit!r}: give a positive number, or leave it out.")
+    read: ReadNetwork | None = None
+    opener = provided("ENGINES").get(GRAPH)
+    if opener and is_shipped(named) and options.engine in ("auto", GRAPH):
+        read = load(opener)(options)
+    if read is None and options.engine == GRAPH:
+        raise UsageError(
+            f"engine '{GRAPH}' computes the detector '{SMALL}' on a CPU, in fp32, by the package "
+            "onnxruntime (pip install 'asdf-antispoofing[onnx]'). Leave the engine out."
+        )
+    if read is None:
+        # It imports torch.
+        from asdf.scoring.network_scorers import read_scorer
+
+        read = read_scorer(named, options)
+    calibration, remark = read.calibration, read.remark
+    if calibration is not None and not calibration.is_clear(math.inf):
+        doubt = (
+            "Its calibration does not support ratios above 3 for both classes, so all of its "
+            "verdicts are 'undecided'."
+        )
+        LOG.warning("%s: %s", read.source, doubt)
+        remark = f"{remark} {doubt}".strip()
+    # The values chosen for 'auto' and None, so that a copy elsewhere gives identical scores.
+    folder, precision = options.network_folder, read.scorer.precision.name
+    arguments = {
+        **vars(options),
+        "device": read.device,
+        "network_folder": None if folder is None else str(Path(folder).absolute()),
+        "threads": read.threads,
+        "precision": precision if options.precision == "auto" else options.precision,
+        "base": None if options.base is None else os.fspath(options.base),
+        "engine": read.scorer.engine if options.engine == "auto" else options.engine,
+    }
+    return OpenedNetwork(
+        read.source,
+        read.scorer,
+        read.settings,
+        calibration,
+        _choose_threshold(options.threshold, calibration),
+        read.threads,
+        remark,
+        Origin(read.path.absolute(), read.state, arguments, read.networks),
+    )
+
+
+def _choose_threshold(threshold: float | None, calibration: Calibration | None) -> float | None:
+    """Return the threshold of verdicts: the requested one, else the calibration's; None: none."""
+    if threshold is None:
+        return None if calibration is None else calibration.threshold
+    if not math.isfinite(threshold):
+        raise UsageError(
+            f"threshold = {threshold:g}: every recording would get the same verdict. Give a finite "
+            "number."
+        )
+    return float(threshold)
+
+
+def _check_process(made_in: int) -> None:
+    """Raise a UsageError unless this is the process in which a detector was made."""
+    if made_in != os.getpid():
+        raise UsageError(
+            f"this detector was made in process {made_in}, of which this process ({os.getpid()}) "
+            "is a fork: torch would wait forever for threads that a fork does not copy. Make the "
+            "detector in this process, or start processes with 'spawn' or 'forkserver' "
+            "(multiprocessing.get_context('spawn')), and pass it to them: it can be pickled."
+        )

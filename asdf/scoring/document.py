@@ -15,8 +15,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.hub import parse_name
@@ -46,7 +44,7 @@ class Provenance:
 
     Attributes:
         asdf: Version of ASDF.
-        torch: Version of torch.
+        torch: Version of torch; or of the library that computed a graph without it.
         network_sha256: Digest of the network, see `network_digest`; None: unknown.
         date: UTC date and time in ISO 8601, to the second.
         options: Options that scores depend on, as plain values.
@@ -74,7 +72,15 @@ def describe(network: AnyPath, options: Mapping[str, Any]) -> Provenance:
         AsdfError: as `network_digest`.
     """
     digest = network_digest(network)
-    return Provenance(VERSION, str(torch.__version__), digest, _now(), dict(options))
+    if options.get("engine") == "graph":
+        import onnxruntime
+
+        library = f"onnxruntime {onnxruntime.__version__}, without torch"
+    else:
+        import torch
+
+        library = str(torch.__version__)
+    return Provenance(VERSION, library, digest, _now(), dict(options))
 
 
 def provenance_of(detector: Detector) -> Provenance:
@@ -87,7 +93,7 @@ def provenance_of(detector: Detector) -> Provenance:
         "threshold": detector.threshold,
         "precision": detector.precision,
         "engine": detector.engine,
-        "device": detector.device.type,
+        "device": detector.pipeline.scorer.device_type,
         "max_samples": detector.length.max_samples,
         "parts": detector.pipeline.summary.search is not None,
         "speech_check": detector.speech_check,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
-from asdf.networks.attached import Extra
+from asdf.networks.extras import Extra
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.scoring.whole_recording import Outcomes
@@ -56,7 +56,7 @@ class FusedScorer(WaveformScorer):
         self._scorers = list(scorers)
         self._fusion = fusion
         first = self._scorers[0]
-        self.device = first.device
+        self.device_type = first.device_type
         self.precision = first.precision
         self.engine = first.engine
         self.parameters = sum(scorer.parameters for scorer in scorers)
@@ -73,6 +73,10 @@ class FusedScorer(WaveformScorer):
         self.extras: dict[str, Extra] = {}
         for key, index in self._giver.items():
             self.extras[key] = scorers[index].extras[key]
+
+    @property
+    def device(self) -> torch.device:
+        return self._scorers[0].device
 
     @property
     def window_samples(self) -> int:

@@ -22,7 +22,7 @@ from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.settings.sections import SpeechActivity
 
 if TYPE_CHECKING:
-    from asdf.networks.attached import Extra
+    from asdf.networks.extras import Extra
 
 # Maximum overlap of two windows.
 _OVERLAP_S = 4

@@ -337,7 +337,7 @@ class Pipeline:
         """Score windows that are computed together; see `score_windows`."""
         # Extras that follow time need the context around a window, see `OverTime`.
         wanted = [key for key in self.wanted if self.scorer.extras[key].hop is None]
-        held = _HELD_ON_CPU if self.scorer.device.type == "cpu" else _HELD_SAMPLES
+        held = _HELD_ON_CPU if self.scorer.device_type == "cpu" else _HELD_SAMPLES
         together = max(1, held // length)
         while group := list(islice(cut, together)):
             pieces = [self.make_piece(window, sad, self.find_speech) for window in group]

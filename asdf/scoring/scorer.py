@@ -24,7 +24,8 @@ from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.distributed.gpus import fetch_later, send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
-from asdf.networks.attached import Extra, extras_of, loss_of
+from asdf.networks.attached import extras_of, loss_of
+from asdf.networks.extras import Extra
 from asdf.networks.interface import Outputs, as_outputs, takes_references, waveform_channels
 from asdf.networks.split import state_digest
 from asdf.scoring.computing import (
@@ -117,6 +118,7 @@ class Scorer(WaveformScorer):
         keeps_network: Whether its first batch leaves the network's layers as they are.
     """
 
+    precision: ScoringPrecision
     trial_loss: TrialLoss | None = None
     absent: ClassVar[Mapping[str, str]] = {
         "frames": "scores no frames: train a network with localisation.enabled = True for that. "
@@ -144,7 +146,7 @@ class Scorer(WaveformScorer):
                 replace the weights instead of adding to them in memory.
             audio: Rate and channels of the waveforms.
         """
-        self.device = precision.device
+        self.device_type = precision.device.type
         self.precision = precision
         self.audio = audio
         self.channels = waveform_channels(network)
@@ -170,6 +172,10 @@ class Scorer(WaveformScorer):
             batch_samples(settings, gpu_bytes),
             settings.max_cut_proportion,
         )
+
+    @property
+    def device(self) -> torch.device:
+        return self.precision.device
 
     @property
     def how_scored(self) -> HowScored:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -22,17 +22,23 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from asdf.networks.attached import Extra
-    from asdf.scoring.computing import ScoringPrecision
+    from asdf.networks.extras import Extra
+
+
+class Precision(Protocol):
+    """A precision of scores, by its name: 'fp32', 'tf32' or 'bf16'."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class WaveformScorer(ABC):
     """Scores waveforms, in batches that it plans itself.
 
     Attributes:
-        device: Device that the networks run on.
-        precision: Precision of the scores, with the reason for it.
-        engine: Engine of the networks: 'packed' or 'plain'.
+        device_type: Kind of the device that the networks run on: 'cpu', 'cuda'.
+        precision: Precision of the scores.
+        engine: Engine of the networks: 'graph', 'packed' or 'plain'.
         length: Length of a recording that counts; shorter recordings are repeated, longer ones cut.
         audio: Rate and channels that the networks hear; lengths count at this rate.
         channels: Number of channels that the networks take; None: they take (batch, samples).
@@ -43,8 +49,8 @@ class WaveformScorer(ABC):
         takes_references: Whether it takes a reference beside each recording.
     """
 
-    device: torch.device
-    precision: ScoringPrecision
+    device_type: str
+    precision: Precision
     engine: str
     length: ScoredLength
     audio: Audio = USUAL_AUDIO
@@ -61,6 +67,11 @@ class WaveformScorer(ABC):
         Without a reference, a network that takes one hears zeros; others ignore it.
         """
         return self
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """The device that the networks run on."""
 
     @property
     @abstractmethod

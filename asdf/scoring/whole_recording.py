@@ -37,7 +37,7 @@ from asdf.scoring.scored import (
 )
 
 if TYPE_CHECKING:
-    from asdf.networks.attached import Extra
+    from asdf.networks.extras import Extra
 
 # Longer than any recording.
 _MAX_SAMPLES = 2**62

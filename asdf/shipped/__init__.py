@@ -21,6 +21,9 @@ _FOLDER = Path(__file__).parent / SMALL
 NETWORK = _FOLDER / "small.safetensors"
 """The network file, with its calibration."""
 
+GRAPH = _FOLDER / "small.onnx"
+"""The network as a graph of ONNX, for waveforms of any length."""
+
 FACTS = _FOLDER / "facts.json"
 """Facts and measurements of the detector."""
 

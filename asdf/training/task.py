@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from asdf.data.datasets import ClipFrames
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.attached import EMBEDDING, Extra, Head, attach_head
+from asdf.networks.attached import Head, attach_head
+from asdf.networks.extras import EMBEDDING, Extra
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.files import atomic_write
 from asdf.runs.seeds import derived_seed

@@ -8,9 +8,3 @@ convolution's weights and results to another layout in each call. With weights i
 oneDNN is faster on AMD and Intel processors. SELU takes a third of AASIST's time because torch's
 exponential function is slow.
 """
-
-from __future__ import annotations
-
-from asdf.extras.cpu.network import PackedNetwork
-
-__all__ = ["PackedNetwork"]

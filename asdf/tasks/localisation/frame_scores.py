@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.attached import Extra
-from asdf.networks.interface import Outputs
+from asdf.networks.extras import Extra
 from asdf.scoring.columns import ScoreColumn
 from asdf.segments import Segment, segments_from_scores
 from asdf.text import and_more
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from asdf.networks.interface import Outputs
 
 _PARTS_SHOWN = 8
 

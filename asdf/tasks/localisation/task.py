@@ -29,7 +29,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.metrics.detection import eer
 from asdf.metrics.validation import TaskMetric
 from asdf.networks import frame_hop
-from asdf.networks.attached import Extra
+from asdf.networks.extras import Extra
 from asdf.networks.interface import Outputs
 from asdf.runs.files import write_text
 from asdf.runs.log import LOG

@@ -30,8 +30,9 @@ from torch.nn import functional as F
 
 from asdf.data.datasets import ClipFrames
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.attached import Extra, Head, HeadExtra, attach_head
+from asdf.networks.attached import Head, attach_head
 from asdf.networks.casting import in_full_precision, without_autocast
+from asdf.networks.extras import Extra, HeadExtra
 from asdf.networks.interface import Outputs
 from asdf.networks.output_check import compute_on_noise, left_unchanged
 from asdf.runs.files import write_text

@@ -10,7 +10,7 @@ from torch import nn
 
 from asdf.distributed.arithmetic import multiplies_bfloat16
 from asdf.distributed.batch_norm import synchronise_batch_norm
-from asdf.extras.cpu import PackedNetwork
+from asdf.extras.cpu.network import PackedNetwork
 from asdf.extras.cpu.packed_wav2vec2 import (
     PackedFeedForward,
     PackedPositions,

@@ -12,7 +12,7 @@ from asdf import Detector
 from asdf.audio import read_audio
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.networks import build_network
-from asdf.scoring.network_opening import copy_with
+from asdf.scoring.opened_network import copy_with
 from tests.unit.conftest import network_settings, sound
 
 

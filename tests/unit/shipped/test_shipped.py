@@ -207,7 +207,7 @@ def test_a_published_name_says_where_its_weights_are(empty):
 def test_every_listed_name_resolves_or_says_how(detector, empty, monkeypatch):
     downloaded = []
     monkeypatch.setattr(
-        "asdf.interchange.named_networks.download_network",
+        "asdf.interchange.finding.download_network",
         lambda name: downloaded.append(name.repository) or NETWORK,
     )
     short = detector.name.rpartition("/")[2]

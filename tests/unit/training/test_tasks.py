@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.networks.attached import EMBEDDING
+from asdf.networks.extras import EMBEDDING
 from asdf.training.task import Task, find_tasks
 from asdf.trials.trial_list import TrialList
 from tests.unit.conftest import small_settings

@@ -38,7 +38,7 @@ from asdf.runs.log import track
 from asdf.runs.seeds import derived_seed, generator
 from asdf.scoring.columns import Heard, LlrColumn
 from asdf.scoring.detector import Detector
-from asdf.scoring.network_opening import copy_with
+from asdf.scoring.opened_network import copy_with
 from asdf.scoring.recordings import Recording, as_recording
 from asdf.scoring.scored import BONA_FIDE, SPOOF
 from asdf.scoring.scorer import check_usual

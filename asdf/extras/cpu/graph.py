@@ -1,0 +1,184 @@
+"""The shipped detector as a graph that ONNX Runtime computes: a first answer without torch.
+
+Invariant: nothing here imports torch, but for what is asked of the network itself. The graph's
+scores are as close as the network's to those of the network in double precision, within 1e-5.
+
+Shapes: B waveforms, T samples.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+from safetensors import safe_open
+
+from asdf.audio import repeat_to
+from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
+from asdf.errors import UsageError
+from asdf.metrics.calibration import read_calibration
+from asdf.networks.extras import EMBEDDING, Extra
+from asdf.runs.log import LOG
+from asdf.scoring.opened_network import Options, ReadNetwork, read_state
+from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.whole_recording import Outcomes
+from asdf.settings.catalogue import our_catalogue
+from asdf.settings.sections import Sections, assign
+from asdf.shipped import GRAPH, NETWORK, SMALL, shipped_detector
+from asdf.trials.how_scored import ScoredLength
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+# Severity of the runtime's log, which otherwise also writes what it raises.
+_FATAL = 4
+
+
+def open_graph(options: Options) -> ReadNetwork | None:
+    """Open the shipped detector by its graph; None if torch must compute what is asked for."""
+    suits = (
+        str(options.device) in ("auto", "cpu")
+        and options.precision in ("auto", "fp32")
+        and not options.full_length
+        and (options.threads is None or options.threads >= 1)
+        and find_spec("onnxruntime") is not None
+    )
+    if not suits:
+        return None
+    state = read_state(NETWORK)
+    with safe_open(NETWORK, "numpy") as file:
+        entries = json.loads(file.metadata()["asdf"])
+    settings = Sections()
+    for section, values in entries["settings"].items():
+        for name, value in values.items():
+            # A file keeps settings that have left since.
+            if f"{section}.{name}" in our_catalogue().settings:
+                plain = tuple(value) if isinstance(value, list) else value  # JSON only has lists
+                assign(settings, {f"{section}.{name}": plain})
+    threads = options.threads or 1
+    remark = shipped_detector().describe()
+    LOG.warning("%s", remark)
+    return ReadNetwork(
+        NETWORK,
+        state,
+        SMALL,
+        GraphScorer(settings, threads),
+        settings,
+        read_calibration(entries["calibration"], NETWORK),
+        "cpu",
+        threads,
+        remark,
+    )
+
+
+class _Precision(NamedTuple):
+    """The precision of a graph, as `asdf.scoring.computing.ScoringPrecision` states it."""
+
+    name: str = "fp32"
+    reason: str = ""
+
+
+class _Embedding(Extra):
+    """The embedding that the graph returns first."""
+
+    key = EMBEDDING
+    on_request = True
+
+    def of_outputs(self, outputs: Any) -> NoReturn:
+        """Raise an error, because a graph has no outputs of torch."""
+        raise NotImplementedError
+
+
+class GraphScorer(WaveformScorer):
+    """The shipped detector, computed by ONNX Runtime on the CPU."""
+
+    engine = "graph"
+    name = SMALL
+    device_type = "cpu"
+
+    def __init__(self, settings: Sections, threads: int) -> None:
+        """Open the graph; `settings` are those of the network."""
+        self.precision = _Precision()
+        self.audio = settings.audio
+        self.parameters = shipped_detector().parameters
+        self.extras = {EMBEDDING: _Embedding()}
+        rules = settings.network
+        self.length = ScoredLength(
+            rules.min_evaluation_utterance_length_in_samples,
+            rules.max_evaluation_utterance_length_in_samples,
+            settings.audio.sample_rate,
+        )
+        self._plan = ScoringPlan(self.length, int, batch_samples(rules))
+        self.use_threads(threads)
+
+    @property
+    def device(self) -> torch.device:
+        """The CPU, as a device of torch, which it imports."""
+        import torch
+
+        return torch.device(self.device_type)
+
+    @cached_property
+    def networks(self) -> Sequence[nn.Module]:
+        """The network that the graph was made of, which torch computes."""
+        from asdf.interchange import read_detector
+
+        return [read_detector(NETWORK)[0]]
+
+    @property
+    def window_samples(self) -> int:
+        """The longest window that is heard whole."""
+        assert self.length.max_samples is not None  # settings always have a limit
+        return self.length.max_samples
+
+    def use_threads(self, threads: int) -> None:
+        """Compute with this number of threads."""
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _FATAL
+        options.intra_op_num_threads = threads
+        # Long recordings would keep the memory of their largest batch.
+        options.enable_cpu_mem_arena = False
+        providers = ["CPUExecutionProvider"]
+        self._session: Any = onnxruntime.InferenceSession(GRAPH, options, providers)
+
+    def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
+        """Raise an error: only the engine 'plain' has gradients."""
+        raise UsageError("engine 'graph' has no gradients: open the network with engine 'plain'.")
+
+    def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
+        """Cut recordings of `lengths` (samples) into batches of equal lengths."""
+        return self._plan.batches(lengths)
+
+    def scored_samples(self, samples: int) -> int:
+        """Return the number of samples scored of a recording of `samples`."""
+        return self._plan.scored_samples(samples)
+
+    def batch_size(self, scored_samples: int) -> int:
+        """Return the number of recordings of this scored length that fill a batch."""
+        return max(1, self._plan.max_batch_samples // scored_samples)
+
+    def score_waveforms(
+        self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
+    ) -> Outcomes:
+        """Score non-empty waveforms, (T,) each."""
+        for key in wanted:
+            self.require(key)
+        scores = np.empty(len(waveforms), np.float32)
+        embeddings: dict[int, np.ndarray] = {}
+        outputs = ["logits", "embeddings"] if wanted else ["logits"]
+        for batch in self.plan_batches(np.array([len(each) for each in waveforms], np.int64)):
+            parts = [waveforms[index][: batch.samples] for index in batch.trials]
+            waveforms_BT = np.stack([repeat_to(part, batch.samples) for part in parts])
+            logits_B2, *others = self._session.run(outputs, {"waveforms": waveforms_BT})
+            scores[batch.trials] = logits_B2[:, 1]
+            for embeddings_BE in others:
+                embeddings.update(zip(batch.trials.tolist(), embeddings_BE, strict=True))
+        rows = [embeddings[index] for index in range(len(waveforms))] if wanted else []
+        return Outcomes(scores, {EMBEDDING: rows} if wanted else {})

@@ -1,0 +1,171 @@
+"""What a detector is made of: its options, the network that was read, and its files for copies.
+
+Invariant: a copy of a detector, by pickle or by `copy`, scores as its original does, to the last
+bit, or is refused. A pickle holds no weights: it holds the path and digest of the network's file,
+and the arguments of the detector. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from asdf.audio.recording_sources import Limits
+from asdf.errors import AsdfError
+from asdf.metrics.calibration import Calibration
+from asdf.runs.files import digest_of
+from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.settings.sections import Sections
+from asdf.text import AnyPath
+
+if TYPE_CHECKING:
+    import torch
+
+FileStates = list[tuple[str, int, int]]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The files and arguments that a detector was made from.
+
+    Attributes:
+        path: Path of the network, absolute.
+        state: State of its files when they were read, see `read_state`.
+        options: Other arguments of the detector, as plain values.
+        networks: Paths of a fused system's networks; their digests are in its file.
+    """
+
+    path: Path
+    state: FileStates
+    options: dict[str, Any]
+    networks: tuple[Path, ...] = ()
+
+    def pickled(self) -> tuple[str, str, dict[str, Any]]:
+        """Return path, digest and options, the content of a pickle.
+
+        Raises:
+            AsdfError: the network's file is gone or was changed since the detector was made.
+        """
+        if read_state(self.path, *self.networks) != self.state:
+            raise AsdfError(
+                f"this detector cannot be copied: {self.path} was deleted or rewritten after it "
+                "was made. Make another detector from the current file."
+            )
+        return str(self.path), digest_of(self.path), self.options
+
+
+def restore(make: Callable[..., Any], path: str, digest: str, options: dict[str, Any]) -> Any:
+    """Return the detector of a pickle, made by `make(path, **options)`.
+
+    Raises:
+        AsdfError: the file is missing, or is not the one that the detector was made from.
+    """
+    if not Path(path).exists():
+        raise AsdfError(
+            f"a copy of a detector needs its network, but there is no {path}. A pickle names the "
+            "file and holds no weights: copy the file there, or make the detector from it."
+        )
+    if digest_of(Path(path)) != digest:
+        raise AsdfError(
+            f"{path} is not the file that this copy of a detector was made from: it was rewritten "
+            "later. Make the detector from the file."
+        )
+    return make(path, **options)
+
+
+def copy_with(detector: Any, **options: Any) -> Any:
+    """Return a detector of the same file, made with other `options`.
+
+    Raises:
+        AsdfError: the file is gone or was changed since the detector was made.
+    """
+    _, (make, path, digest, made_with), *reference = detector.__reduce__()
+    copied = restore(make, path, digest, {**made_with, **options})
+    if reference:
+        copied.__setstate__(*reference)
+    return copied
+
+
+def read_state(*paths: Path) -> FileStates:
+    """Return a state that changes if one of the files, or a file in a folder, is rewritten."""
+    states: FileStates = []
+    for path in paths:
+        # Sorted: file systems list names in any order, and states are compared.
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                status = file.stat()
+                name = str(file.relative_to(path))
+                states.append((name, status.st_size, status.st_mtime_ns))
+    return states
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options for opening a network, as in the arguments of `Detector`."""
+
+    device: str | torch.device
+    network_folder: AnyPath | None
+    threads: int | None
+    full_length: bool
+    precision: str
+    base: AnyPath | None
+    threshold: float | None
+    max_seconds: float | None = None
+    memory_limit: int | None = None
+    engine: str = "auto"
+    parts: bool = True
+    speech_check: str = "built-in"
+    columns: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> Limits:
+        """Limits on the size of a recording."""
+        return Limits(self.max_seconds, self.memory_limit)
+
+
+@dataclass(frozen=True)
+class OpenedNetwork:
+    """A network that is ready to score.
+
+    Attributes:
+        source: Path as given, or the repository on the hub with its commit.
+        settings: Settings that the network was trained with.
+        threshold: Threshold of verdicts; None: no verdicts.
+        threads: Number of threads that the network computes with on a CPU.
+        remark: Sentence on a limitation of all its scores; ''.
+        origin: Origin of the network, for copies.
+    """
+
+    source: str
+    scorer: WaveformScorer
+    settings: Sections
+    calibration: Calibration | None
+    threshold: float | None
+    threads: int
+    remark: str
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class ReadNetwork:
+    """A network that was read for scoring.
+
+    Attributes:
+        path, state: Path of its file, and the state of its files before they were read.
+        source, scorer, settings, calibration, threads, remark: Attributes of `OpenedNetwork`.
+        device: Name of the device that it computes on.
+        networks: Paths of a fused system's networks.
+    """
+
+    path: Path
+    state: FileStates
+    source: str
+    scorer: WaveformScorer
+    settings: Sections
+    calibration: Calibration | None
+    device: str
+    threads: int
+    remark: str
+    networks: tuple[Path, ...] = ()
