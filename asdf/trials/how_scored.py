@@ -199,8 +199,8 @@ class HowScored:
         length: Part of each recording that was scored; None if unknown.
         precision: Precision of the computation: 'fp32', 'tf32' or 'bf16'; None if unknown, as for
             files of other programs and of the first versions.
-        engine: Engine of the computation: 'packed' or 'plain'; None if unknown. Their scores agree
-            within 1e-5, so they are compared without a remark.
+        engine: Engine of the computation: 'graph', 'packed' or 'plain'; None if unknown. Their
+            scores agree within 1e-5, so they are compared without a remark.
         role: Role of the file's set for the network; None if unknown.
         network: Digest of the network that computed them (`asdf.interchange.network_digest`); None
             if unknown.
