@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,21 @@ def assert_equal_runs(this: Path, other: Path) -> None:
     for path in scores:
         assert (this / path).read_bytes() == (other / path).read_bytes()
     assert metrics(this) == metrics(other)
+
+
+def check_killed(recipe, words, kills, processes, run=None):
+    """A run that is killed as often as `kills` says ends as one that never was; its last output."""
+    run = run or partial(recipe.run, processes=processes)
+    whole = run(*words, "paths.system_folder=whole")
+    assert whole.status == 0, whole.output
+    killed = (*words, "paths.system_folder=killed")
+    for kill in kills:
+        assert recipe.run(*killed, processes=processes, TEST_KILL=kill).status != 0
+    resumed = run(*killed)
+    assert resumed.status == 0, resumed.output
+    assert "going on from" in resumed.output and "starts over" not in resumed.output
+    assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
+    return whole.output
 
 
 @pytest.mark.slow
@@ -143,22 +159,10 @@ def test_a_killed_run_ends_as_one_never_killed(recipe, capsys, processes, kills)
     # Of one process, with what the bits of a GPU need.
     options.append(f"computing.deterministic={processes == 1}")
 
-    def run_to_the_end(*words):
-        if processes == 1:
-            return recipe.call(capsys, *words)
-        return recipe.run(*words, processes=processes)
-
-    whole = run_to_the_end(*options, "paths.system_folder=whole")
-    assert whole.status == 0, whole.output
+    here = partial(recipe.call, capsys) if processes == 1 else None
+    output = check_killed(recipe, options, kills, processes, here)
     promised = "computing.deterministic: the same command gives the same bits"
-    assert (promised in whole.output) == (processes == 1)
-    killed = (*options, "paths.system_folder=killed")
-    for kill in kills:
-        assert recipe.run(*killed, processes=processes, TEST_KILL=kill).status != 0
-    resumed = run_to_the_end(*killed)
-    assert resumed.status == 0, resumed.output
-    assert "going on from" in resumed.output
-    assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
+    assert (promised in output) == (processes == 1)
 
 
 @pytest.mark.slow
@@ -230,12 +234,7 @@ def test_processes_take_the_steps_of_one_with_mixed_clips(recipe, capsys):
 @pytest.mark.slow
 def test_a_killed_run_with_mixed_clips_ends_as_one_never_killed(recipe):
     options = ["normed", *MIXED, "network.checkpoint_interval_steps=2"]
-    whole = recipe.run(*options, "paths.system_folder=whole")
-    assert whole.status == 0, whole.output
-    assert recipe.run(*options, "paths.system_folder=killed", TEST_KILL="0:5").status != 0
-    resumed = recipe.run(*options, "paths.system_folder=killed")
-    assert resumed.status == 0, resumed.output
-    assert_equal_runs(recipe.system("whole"), recipe.system("killed"))
+    check_killed(recipe, options, ["0:5"], 1)
 
 
 UPDATES = """
@@ -278,15 +277,9 @@ def test_updates_go_on_from_their_file(recipe):
     """Which holds only what was trained: to the last bit of a run that was never stopped."""
     recipe.add_configs(UPDATES)
     write_base(recipe.folder / "base.pt")
-    words = ("network.checkpoint_interval_steps=2",)
-    for name, killed in (("straight", {}), ("killed", {"TEST_KILL": "1:3"}), ("killed", {})):
-        network = "network.network_class=small_networks.FrontEnded"
-        folder = f"paths.system_folder={name}"
-        run = recipe.run("updates", network, folder, *words, processes=2, **killed)
-        assert (run.status == 0) == (not killed), run.output
-    assert "going on from resume.pt" in run.output
+    network = "network.network_class=small_networks.FrontEnded"
+    check_killed(recipe, ["updates", network, "network.checkpoint_interval_steps=2"], ["1:3"], 2)
     assert "base" in torch.load(recipe.system("killed") / "networks/epoch.1.pt", weights_only=True)
-    assert_equal_runs(recipe.system("straight"), recipe.system("killed"))
 
 
 def read(recipe, system: str) -> dict:
@@ -373,22 +366,9 @@ def samplers(recipe):
         ("balanced_classes", 2, "1:3"),
     ],
 )
-def test_a_killed_run_with_a_sampler_ends_as_one_never_killed(
-    samplers, capsys, sampler, processes, kill
-):
+def test_a_killed_run_of_a_sampler_ends_as_one_never_killed(samplers, sampler, processes, kill):
     options = ["normed", f"recipe.sampler={sampler}", "network.checkpoint_interval_steps=2"]
-
-    def run(*words):
-        return samplers.run(*options, *words, processes=processes)
-
-    whole = run("paths.system_folder=whole")
-    assert whole.status == 0, whole.output
-    words = [*options, "paths.system_folder=killed"]
-    assert samplers.run(*words, processes=processes, TEST_KILL=kill).status != 0
-    resumed = run("paths.system_folder=killed")
-    assert resumed.status == 0, resumed.output
-    assert "going on from resume.pt" in resumed.output and "starts over" not in resumed.output
-    assert_equal_runs(samplers.system("whole"), samplers.system("killed"))
+    check_killed(samplers, options, [kill], processes)
 
 
 @pytest.mark.slow

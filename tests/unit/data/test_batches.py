@@ -101,16 +101,6 @@ def test_batches_are_those_of_the_loaders_way(utterances, algo):
     assert unchanged == same
 
 
-def test_workers_that_live_on_change_no_sample(utterances, monkeypatch):
-    monkeypatch.setattr("asdf.data.loaders.usable_cores", lambda: 2)
-    alone = read(boosted_clips(utterances, True))
-    loader = BatchLoader(boosted_clips(utterances, True), 2, World())
-    next(iter(loader.batches(KEYS[3:])))  # an abandoned pass
-    for _ in range(2):
-        again = list(loader.batches(iter(KEYS)))
-        assert len(again) == 5 and all(torch.equal(a, b) for a, b in zip(again, alone, strict=True))
-
-
 @pytest.mark.parametrize("changes", [{"enabled": False}, {"algo": 0}, {"applyingRatio": 0.0}])
 def test_without_rawboost_the_clips_are_as_they_are(utterances, changes):
     plain = read(boosted_clips(utterances, False, **changes))

@@ -101,16 +101,6 @@ def assert_finished(cache: FeatureCache) -> None:
     assert names == ["features.bin", "manifest.json"]
 
 
-def test_a_clip_from_the_start_is_the_first_samples_or_their_repetition(utterances, settings):
-    clips = TrainingClips(
-        utterances, LENGTHS, 450, settings.rawboost, settings.sad, 0, position="start"
-    )
-    for index in range(SIZE):
-        whole = read_audio(utterances.path(index))
-        for epoch in (1, 2):
-            assert np.array_equal(clips[epoch, index].samples, np.concatenate([whole, whole])[:450])
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_the_features_of_all_clips_are_cached_under_the_keys_of_the_clips(keep, utterances, dtype):
     features, cache = keep(dtype=dtype)
@@ -151,17 +141,14 @@ def test_the_key_changes_with_all_that_features_depend_on(utterances, settings, 
     def key(utterances=utterances, lengths=LENGTHS, dtype="float16", front_end="a", **network):
         sections = Sections()
         sections.sad, sections.network = settings.sad, settings.network
+        sections.vocoding, sections.recipe = settings.vocoding, settings.recipe
         for name, value in network.items():
             setattr(sections.network, name, value)
         identity = identity_of({"weights": front_end}, utterances, lengths, sections, dtype)
         return FeatureCache(Path(), identity, (1, 1, 1)).cache_folder
 
-    keys = [
-        key(),
-        key(dtype="float32"),
-        key(front_end="b"),
-        key(lengths=LENGTHS + np.eye(1, SIZE, 3, dtype=int)[0]),
-    ]
+    longer = LENGTHS + np.eye(1, SIZE, 3, dtype=int)[0]
+    keys = [key(), key(dtype="float32"), key(front_end="b"), key(lengths=longer)]
     keys.append(key(utterances.select(np.array([1, 0, 2, 3, 4, 5, 6]))))
     keys += [key(train_clip_size=500), key(train_clip_size=SAMPLES, clip_position="random")]
     settings.network.clip_position = "start"
@@ -171,11 +158,19 @@ def test_the_key_changes_with_all_that_features_depend_on(utterances, settings, 
     keys.append(key())
     settings.sad.mode = "off"
     assert key() == keys[0]  # what does not matter while the detector is off does not count
+    # Copies are made once, with the seed's draws.
+    for section, name, value in (
+        (settings.vocoding, "vocoders", ("lpc",)),
+        (settings.recipe, "seed", 1),
+        (settings.vocoding, "copies", 2.0),
+    ):
+        setattr(section, name, value)
+        keys.append(key())
     soundfile.write(utterances.path(3), np.zeros(9000), 16000)
     keys.append(key())
     monkeypatch.setattr(feature_cache, "FORMAT", 2)
     keys.append(key())
-    assert len(set(keys)) == len(keys) == 11
+    assert len(set(keys)) == len(keys) == 14
 
 
 def test_a_list_that_moved_to_another_disk_keeps_its_features(utterances, settings, tmp_path):
@@ -187,18 +182,6 @@ def test_a_list_that_moved_to_another_disk_keeps_its_features(utterances, settin
     assert identity_of({}, there, LENGTHS, settings) == identity_of(
         {}, utterances, LENGTHS, settings
     )
-
-
-def test_copies_are_features_of_their_own(utterances, settings):
-    plain = identity_of({}, utterances, LENGTHS, settings)
-    settings.vocoding.vocoders = ("lpc",)
-    copied = identity_of({}, utterances, LENGTHS, settings)
-    settings.recipe.seed = 1
-    other_draws = identity_of({}, utterances, LENGTHS, settings)
-    settings.vocoding.copies = 2.0
-    more_copies = identity_of({}, utterances, LENGTHS, settings)
-    known = [plain, copied, other_draws, more_copies]
-    assert all(known.count(identity) == 1 for identity in known)
 
 
 def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances):
@@ -315,9 +298,7 @@ def test_features_that_do_not_fit_on_the_disk_are_refused_before_any_is_computed
         f"the features of 7 clips take 5.6 kB, but {tmp_path / 'features'} has 5.6 kB left. "
         "Free some space"
     )
-    assert str(caught.value).startswith(said) and "front_end.cache_features = False" in str(
-        caught.value
-    )
+    assert str(caught.value).startswith(said)
     assert front_end.sizes == [] and not (tmp_path / "features").exists()
     full.free += 1
     assert len(keep(front_end)[0]) == SIZE
@@ -390,28 +371,22 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "refused"),
     [
-        ({}, []),
-        ({"rawboost.enabled": True, "rawboost.algo": 0}, []),
-        ({"recipe.start_stage": 2, "front_end.frozen": False}, []),
-        (
-            {"front_end.frozen": False},
-            ["front_end.frozen: a front end that is never trained (front_end.frozen = True)"],
-        ),
+        ({}, {}),
+        ({"rawboost.enabled": True, "rawboost.algo": 0}, {}),
+        ({"recipe.start_stage": 2, "front_end.frozen": False}, {}),
         (
             {
                 "front_end.frozen": False,
                 "front_end.unfreeze_after_epochs": 2,
                 "network.clip_position": "random",
             },
-            [
-                "front_end.frozen: a front end that is never trained (front_end.frozen = True)",
-                "front_end.unfreeze_after_epochs: a front end that is never trained "
-                "(front_end.unfreeze_after_epochs = None)",
-                "network.clip_position: the same clip of an utterance in every epoch "
-                "(network.clip_position = 'start')",
-            ],
+            {
+                "front_end.frozen": "(front_end.frozen = True)",
+                "front_end.unfreeze_after_epochs": "(front_end.unfreeze_after_epochs = None)",
+                "network.clip_position": "(network.clip_position = 'start')",
+            },
         ),
         (
             {
@@ -419,23 +394,19 @@ def test_the_dataset_travels_without_its_numbers_and_is_read_by_workers(keep, mo
                 "augmentation.chain": ("speed",),
                 "augmentation.mixup_probability": 0.5,
             },
-            [
-                "rawboost.enabled: clips without augmentation (rawboost.enabled = False)",
-                "augmentation.chain: clips without augmentation (augmentation.chain = ())",
-                "augmentation.mixup_probability: clips without augmentation "
-                "(augmentation.mixup_probability = 0)",
-            ],
+            {
+                "rawboost.enabled": "(rawboost.enabled = False)",
+                "augmentation.chain": "(augmentation.chain = ())",
+                "augmentation.mixup_probability": "(augmentation.mixup_probability = 0)",
+            },
         ),
     ],
 )
-def test_settings_under_which_features_change_are_refused(settings, change, message):
+def test_settings_under_which_features_change_are_refused(settings, change, refused):
     assign(settings, change)
-    refused = []
-    for contradiction in contradictions(settings):
-        if contradiction.first == CACHE:
-            why = contradiction.relation.removeprefix("needs ").removesuffix(", not")
-            refused.append(f"{contradiction.second}: {why}")
-    assert refused == message
+    found = {each.second: each.relation for each in contradictions(settings) if each.first == CACHE}
+    assert found.keys() == refused.keys()
+    assert all(refused[name] in relation for name, relation in found.items())
     settings.front_end.cache_features = False
     assert CACHE not in {contradiction.first for contradiction in contradictions(settings)}
 

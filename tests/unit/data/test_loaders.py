@@ -274,15 +274,6 @@ def test_a_read_that_hangs_without_workers_ends_a_run_that_is_to_stop(
         os.close(reader)
 
 
-def test_a_read_in_a_thread_changes_no_sample(utterances):
-    keys = [[(epoch, i) for i in range(3)] for epoch in range(1, 4)]
-    alone = list(BatchLoader(clips(utterances, rawboost=BOOST), 0, World()).batches(keys))
-    stop = StopRequest()
-    loader = BatchLoader(clips(utterances, rawboost=BOOST), 0, World(), stop=stop)
-    read = list(loader.batches(keys))
-    assert len(read) == 3 and all(map(torch.equal, read, alone))
-
-
 class Unanswered(Blocking):
     """Its items are opened as recordings are; the samples of item 1 never come."""
 

@@ -29,34 +29,19 @@ def as_before():
     cuda.matmul.fp32_precision, cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision = chosen
 
 
-def choose_by_general_setting():
-    torch.backends.fp32_precision = "tf32"
+# By the general setting, the newer interface, for recurrent layers only, and the older interface.
+CHOICES = [
+    [(torch.backends, "fp32_precision", "tf32")],
+    [(cuda.matmul, "fp32_precision", "tf32")],
+    [(cudnn.rnn, "fp32_precision", "ieee")],
+    [(cuda.matmul, "allow_tf32", True), (cudnn, "allow_tf32", False)],
+]
 
 
-def choose_by_newer_interface():
-    cuda.matmul.fp32_precision = "tf32"
-
-
-def choose_for_recurrent_layers_only():
-    cudnn.rnn.fp32_precision = "ieee"
-
-
-def choose_by_older_interface():
-    cuda.matmul.allow_tf32 = True
-    cudnn.allow_tf32 = False
-
-
-@pytest.mark.parametrize(
-    "choose",
-    [
-        choose_by_general_setting,
-        choose_by_newer_interface,
-        choose_for_recurrent_layers_only,
-        choose_by_older_interface,
-    ],
-)
-def test_a_block_computes_as_it_says_and_leaves_the_programs_choice(choose):
-    choose()
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_block_computes_as_it_says_and_leaves_the_programs_choice(choice):
+    for part, name, value in choice:
+        setattr(part, name, value)
     before = precisions()
     for allowed, name in ((False, "ieee"), (True, "tf32")):
         with arithmetic(tf32=allowed):
@@ -69,7 +54,7 @@ def test_a_block_computes_as_it_says_and_leaves_the_programs_choice(choose):
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_a_run_sets_both_interfaces_whatever_was_chosen_before(allowed):
-    choose_by_general_setting()
+    torch.backends.fp32_precision = "tf32"
     set_arithmetic(tf32=allowed)
     name = "tf32" if allowed else "ieee"
     assert precisions() == (name, name, name)

@@ -95,76 +95,38 @@ def test_the_cpu_only_if_it_was_requested_or_no_gpu_exists(computing, seen, gpus
     assert usable_gpus(computing, seen) == gpus
 
 
-NO_GPU = (
-    "but no NVIDIA GPU was found. In a job ask for one (Slurm: --gres=gpu:1 or --gpus=1), or "
-    "compute"
-)
+REQUIRED, NAMED = Computing(use_gpu="required"), Computing(gpu_ids=(0,))
 
 
 @pytest.mark.parametrize(
     ("computing", "seen", "said"),
     [
-        (
-            Computing(use_gpu="required"),
-            SeenGpus(0, 0, CUDA),
-            f"computing.use_gpu = 'required', {NO_GPU}",
-        ),
-        (
-            Computing(gpu_ids=(0,)),
-            SeenGpus(0, 0, CUDA),
-            f"computing.gpu_ids = (0,) names GPUs, {NO_GPU}",
-        ),
-        (
-            Computing(gpu_ids=(0,)),
-            SeenGpus(0, 0, CUDA),
-            "computing.use_gpu=False computing.gpu_ids=None. Seen: ",
-        ),
-        (
-            Computing(use_gpu="required"),
-            SeenGpus(0, 0, CUDA, other="MPS"),
-            "but ASDF supports GPUs of NVIDIA and AMD, not MPS.",
-        ),
-        (
-            Computing(),
-            replace(ONE, build=CPU_BUILD),
-            "this machine has 1 NVIDIA GPU, but the installed torch 2.14.1+cpu supports the CPU "
-            f"only. Install a build for GPUs: {install_line('cu130')}, or compute on the CPU with "
-            "computing.use_gpu=False. Seen: 1 NVIDIA GPU, driver 580.65.06, torch 2.14.1+cpu (for "
-            "the CPU only), CUDA_VISIBLE_DEVICES not set.",
-        ),
-        (
-            Computing(),
-            replace(ONE, on_node=4, shown=""),
-            "has 4 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them",
-        ),
-        (
-            Computing(),
-            replace(ONE, shown="-1"),
-            "CUDA_VISIBLE_DEVICES='-1' hides them all. Unset it, or in a job",
-        ),
-        (
-            Computing(),
-            replace(ONE, driver="535.104.05"),
-            "its driver 535.104.05 is older than the installed torch needs (580 for CUDA 13). "
-            f"Install a build for CUDA 12: {install_line('cu126')}",
-        ),
-        (
-            Computing(),
-            replace(ONE, driver="470.82.01"),
-            "its driver 470.82.01 is older than 525, which CUDA 12 needs. Update the driver",
-        ),
-        (
-            Computing(),
-            replace(ONE, failure="CUDA unknown error"),
-            "CUDA cannot access any of them: CUDA unknown error. Check whether nvidia-smi lists",
-        ),
-        (
-            Computing(),
-            replace(ONE, driver=""),
-            "Seen: 1 NVIDIA GPU, no driver loaded, torch 2.14.1+cu130 (CUDA 13.0)",
-        ),
+        (REQUIRED, SeenGpus(0, 0, CUDA),
+         "use_gpu = 'required', but no NVIDIA GPU was found. In a job ask for one (Slurm: "
+         "--gres=gpu:1 or --gpus=1), or compute on the CPU with computing.use_gpu=False."),
+        (NAMED, SeenGpus(0, 0, CUDA), "computing.gpu_ids = (0,) names GPUs, but no NVIDIA GPU was"),
+        (NAMED, SeenGpus(0, 0, CUDA), "with computing.use_gpu=False computing.gpu_ids=None. Seen"),
+        (REQUIRED, SeenGpus(0, 0, CUDA, other="MPS"),
+         "but ASDF supports GPUs of NVIDIA and AMD, not MPS."),
+        (Computing(), replace(ONE, build=CPU_BUILD),
+         "this machine has 1 NVIDIA GPU, but the installed torch 2.14.1+cpu supports the CPU "
+         f"only. Install a build for GPUs: {install_line('cu130')}, or compute on the CPU with "
+         "computing.use_gpu=False. Seen: 1 NVIDIA GPU, driver 580.65.06, torch 2.14.1+cpu (for "
+         "the CPU only), CUDA_VISIBLE_DEVICES not set."),
+        (Computing(), replace(ONE, on_node=4, shown=""),
+         "has 4 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them"),
+        (Computing(), replace(ONE, shown="-1"), "='-1' hides them all. Unset it, or in a job"),
+        (Computing(), replace(ONE, driver="535.104.05"),
+         "its driver 535.104.05 is older than the installed torch needs (580 for CUDA 13). "
+         f"Install a build for CUDA 12: {install_line('cu126')}"),
+        (Computing(), replace(ONE, driver="470.82.01"),
+         "its driver 470.82.01 is older than 525, which CUDA 12 needs. Update the driver"),
+        (Computing(), replace(ONE, failure="CUDA unknown error"),
+         "cannot access any of them: CUDA unknown error. Check whether nvidia-smi lists"),
+        (Computing(), replace(ONE, driver=""),
+         "Seen: 1 NVIDIA GPU, no driver loaded, torch 2.14.1+cu130 (CUDA 13.0)"),
     ],
-)
+)  # fmt: skip
 def test_a_gpu_that_cannot_be_used_ends_the_run_with_the_reason(computing, seen, said):
     with pytest.raises(UsageError) as caught:
         usable_gpus(computing, seen)
@@ -202,6 +164,7 @@ def test_the_mapping_of_a_node_as_lines(monkeypatch):
         describe_mapping(Computing(use_gpu="required"), Launch())
 
 
+TO_126, TO_130 = install_line("cu126"), install_line("cu130")
 CUDA_126 = ["sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90"]
 CUDA_130 = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_120"]
 
@@ -233,18 +196,8 @@ def test_which_gpus_a_build_serves(capability, kernels, has):
 @pytest.mark.parametrize(
     ("capability", "kernels", "platform", "advice"),
     [
-        (
-            (7, 0),
-            CUDA_130,
-            "CUDA 13.0",
-            f"The builds for CUDA 12.6 have them: {install_line('cu126')}",
-        ),
-        (
-            (12, 0),
-            CUDA_126,
-            "CUDA 12.6",
-            f"The builds for CUDA 13.0 have them: {install_line('cu130')}",
-        ),
+        ((7, 0), CUDA_130, "CUDA 13.0", f"The builds for CUDA 12.6 have them: {TO_126}"),
+        ((12, 0), CUDA_126, "CUDA 12.6", f"The builds for CUDA 13.0 have them: {TO_130}"),
         ((3, 7), CUDA_126, "CUDA 12.6", "No build of torch 2.9 or newer has them"),
     ],
 )

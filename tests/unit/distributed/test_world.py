@@ -144,10 +144,6 @@ def test_a_store_that_is_gone_requests_nothing(tmp_path):
         assert stop and stop.reason == "signal SIGTERM"
 
 
-def test_errors_a_user_can_mend_are_distinguished_by_their_status():
-    assert (AsdfError.exit_status, UsageError.exit_status) == (1, 2)
-
-
 def test_the_smallest_gpu_counts_for_every_process(monkeypatch):
     assert gpu_memory(torch.device("cpu")) == World().smallest_gpu() == 0
     monkeypatch.setattr(worlds, "gpu_memory", lambda device: 85)

@@ -142,6 +142,8 @@ def train(utterances, tmp_path):
         stop: StopRequest | None = None,
         evaluate=None,
         callbacks=(),
+        kind=Plain,
+        profile_steps=None,
         **network,
     ):
         chosen = {
@@ -155,10 +157,11 @@ def train(utterances, tmp_path):
             **network,
         }
         settings = network_settings(**chosen)
+        settings.computing.profile_steps = profile_steps
         torch.manual_seed(0)
         left, witness = list(eers), Witness(settings, tmp_path)
         trainer = run_training(
-            Plain(settings),
+            kind(settings),
             utterances,
             np.full(SIZE, 500),
             settings,

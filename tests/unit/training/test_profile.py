@@ -3,7 +3,6 @@
 import gzip
 import json
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -31,14 +30,12 @@ from asdf.training.step import Step
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Normed, Plain
 from tests.unit.conftest import network_settings
-from tests.unit.training.conftest import run_training
 
 SIZE = 10  # five steps an epoch
 
 
 class Records(Callback):
-    def __init__(self, settings, folder):
-        super().__init__(settings, folder)
+    def __init__(self):
         self.steps = []
 
     def on_step(self, record):
@@ -46,43 +43,19 @@ class Records(Callback):
 
 
 @pytest.fixture
-def train(tmp_path, caplog, monkeypatch):
+def profiled(train, caplog, monkeypatch):
     """Train a fresh network, or go on from `start`; return the trainer and the steps' records."""
-    utterances = write_recordings(tmp_path, noise_waveforms([500] * SIZE))
     monkeypatch.setattr(LOG, "propagate", True)
     caplog.set_level("INFO", LOG.name)
 
-    def train(
-        steps, start: str = "", evaluate=lambda network, name: {}, **network
-    ) -> tuple[Trainer, list[dict]]:
-        chosen = {
-            "optimizer": "adam",
-            "initial_learning_rate": 0.01,
-            "schedule": "constant",
-            "minibatch_size": 2,
-            "train_clip_size": 400,
-            "checkpoint_interval_s": None,
-            "print_interval": 1,
-            "max_epochs": 2,
-            **network,
-        }
-        settings = network_settings(**chosen)
-        settings.computing.profile_steps = steps
-        torch.manual_seed(0)
-        records = Records(settings, tmp_path)
-        trainer = run_training(
-            Normed(settings),
-            utterances,
-            np.full(SIZE, 500),
-            settings,
-            tmp_path,
-            start=start,
-            callbacks=[records],
-            validate=evaluate,
-        )
+    def profiled(steps, **options) -> tuple[Trainer, list[dict]]:
+        records = Records()
+        usual = {"initial_learning_rate": 0.01, "print_interval": 1, "max_epochs": 2}
+        chosen = {**usual, "kind": Normed, "profile_steps": steps, "callbacks": [records]}
+        trainer, _ = train(**{**chosen, **options})
         return trainer, records.steps
 
-    return train
+    return profiled
 
 
 def written(tmp_path) -> list[str]:
@@ -97,8 +70,8 @@ def table(text: str) -> dict[str, tuple[float, float]]:
     return {name: (float(ms), float(percent)) for name, ms, percent in rows}
 
 
-def test_the_trace_holds_the_ranges_of_the_steps(train, tmp_path):
-    train((2, 4), optimizer_step_interval=1)
+def test_the_trace_holds_the_ranges_of_the_steps(profiled, tmp_path):
+    profiled((2, 4), optimizer_step_interval=1)
     assert written(tmp_path) == ["steps.2-4.json.gz", "steps.2-4.txt"]
     with gzip.open(tmp_path / "profile" / "steps.2-4.json.gz", "rt") as file:
         events = json.load(file)["traceEvents"]
@@ -109,8 +82,8 @@ def test_the_trace_holds_the_ranges_of_the_steps(train, tmp_path):
     assert names.count("aten::conv1d") == 3
 
 
-def test_the_table_adds_up(train, tmp_path, caplog):
-    train((2, 4))
+def test_the_table_adds_up(profiled, tmp_path, caplog):
+    profiled((2, 4))
     text = (tmp_path / "profile" / "steps.2-4.txt").read_text()
     rows = table(text)
     assert list(rows) == [*PARTS, "total"] and "steps 2 to 4, rank 0 of 1 on cpu" in text
@@ -123,21 +96,21 @@ def test_the_table_adds_up(train, tmp_path, caplog):
     assert text.partition("\n\nTimes include")[0] in caplog.text
 
 
-def test_profiling_changes_no_number(train):
-    profiled, records = train((1, 10))
-    plain, expected = train(None)
+def test_profiling_changes_no_number(profiled):
+    trainer, records = profiled((1, 10))
+    plain, expected = profiled(None)
     for name, weight in plain.step.network.state_dict().items():
-        assert torch.equal(profiled.step.network.state_dict()[name], weight)
+        assert torch.equal(trainer.step.network.state_dict()[name], weight)
     assert [record["loss"] for record in records] == [
         record["loss"] for record in expected
     ] and len(records) == 10
 
 
-def test_a_profile_ends_with_its_epoch_and_before_an_evaluation(train, tmp_path):
-    train((4, 9))
+def test_a_profile_ends_with_its_epoch_and_before_an_evaluation(profiled, tmp_path):
+    profiled((4, 9))
     assert written(tmp_path) == ["steps.4-5.json.gz", "steps.4-5.txt"]
     seen = []
-    train(
+    profiled(
         (1, 9),
         evaluate=lambda *_: seen.append(written(tmp_path)) or {},
         evaluation_interval_steps=3,
@@ -148,30 +121,30 @@ def test_a_profile_ends_with_its_epoch_and_before_an_evaluation(train, tmp_path)
     ]
 
 
-def test_steps_that_are_not_taken_are_said(train, tmp_path, caplog):
-    train((50, 60), max_epochs=1)
+def test_steps_that_are_not_taken_are_said(profiled, tmp_path, caplog):
+    profiled((50, 60), max_epochs=1)
     nothing = "computing.profile_steps = (50, 60): nothing was profiled, step 5 was the last"
     assert nothing in caplog.text
     caplog.clear()
-    train((50, 60), start="epoch.1.pt", max_epochs=1)
+    profiled((50, 60), start="epoch.1.pt", max_epochs=1)
     assert nothing in caplog.text
-    train((2, 3), start="epoch.1.pt")
+    profiled((2, 3), start="epoch.1.pt")
     assert (
         "computing.profile_steps = (2, 3): nothing is profiled, step 5 is done already"
         in caplog.text
     )
     assert written(tmp_path) == []
-    train((4, 7), start="epoch.1.pt")
+    profiled((4, 7), start="epoch.1.pt")
     assert written(tmp_path) == ["steps.6-7.json.gz", "steps.6-7.txt"]
 
 
-def test_steps_in_the_wrong_order_are_refused(train):
+def test_steps_in_the_wrong_order_are_refused(profiled):
     with pytest.raises(UsageError, match=r"computing\.profile_steps = \(4, 2\): write them as"):
-        train((4, 2))
+        profiled((4, 2))
 
 
-def test_every_record_states_the_proportion_of_waiting(train):
-    _, records = train(None)
+def test_every_record_states_the_proportion_of_waiting(profiled):
+    _, records = profiled(None)
     assert all(0 < record["data_wait"] < 1 for record in records)
 
 

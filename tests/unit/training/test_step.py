@@ -178,39 +178,27 @@ def test_a_checkpoint_without_the_state_of_an_optimiser_is_refused():
     assert not step.update.optimiser.state_dict()["state"]
 
 
+SCALED = "fp16 with loss scaling"
+
+
 @pytest.mark.parametrize(
     ("requested", "capability", "dtype", "reason"),
     [
-        ("auto", None, None, "precision fp32: no GPU"),
-        ("fp16", None, None, "precision fp32: fp16 not used: it needs a GPU"),
-        ("fp32", None, None, "precision fp32: as requested"),
-        ("auto", (9, 0), torch.bfloat16, "precision bf16: compute capability 9.0"),
-        (
-            "auto",
-            (7, 0),
-            torch.float16,
-            "precision fp16 with loss scaling: compute capability 7.0, bf16 needs 8.0",
-        ),
-        (
-            "auto",
-            (6, 1),
-            None,
-            "precision fp32: bf16 not used: compute capability 6.1, it needs 8.0",
-        ),
-        (
-            "bf16",
-            (7, 5),
-            None,
-            "precision fp32: bf16 not used: compute capability 7.5, it needs 8.0",
-        ),
-        ("fp16", (7, 0), torch.float16, "precision fp16 with loss scaling, as requested"),
-        ("fp32", (9, 0), None, "precision fp32, as requested"),
+        ("auto", None, None, "fp32: no GPU"),
+        ("fp16", None, None, "fp32: fp16 not used: it needs a GPU"),
+        ("fp32", None, None, "fp32: as requested"),
+        ("auto", (9, 0), torch.bfloat16, "bf16: compute capability 9.0"),
+        ("auto", (7, 0), torch.float16, f"{SCALED}: compute capability 7.0, bf16 needs 8.0"),
+        ("auto", (6, 1), None, "fp32: bf16 not used: compute capability 6.1, it needs 8.0"),
+        ("bf16", (7, 5), None, "fp32: bf16 not used: compute capability 7.5, it needs 8.0"),
+        ("fp16", (7, 0), torch.float16, f"{SCALED}, as requested"),
+        ("fp32", (9, 0), None, "fp32, as requested"),
     ],
 )
 def test_the_precision_and_its_reason(monkeypatch, requested, capability, dtype, reason):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     chosen = choose_precision(requested, torch.device("cuda" if capability else "cpu"))
-    assert (chosen.dtype, chosen.reason) == (dtype, reason)
+    assert (chosen.dtype, chosen.reason) == (dtype, f"precision {reason}")
 
 
 def test_training_on_a_cpu_is_in_bf16_where_torch_can_and_says_where_not():
