@@ -92,12 +92,8 @@ class FeatureCache:
         return dtype
 
     @property
-    def clip_bytes(self) -> int:
-        return math.prod(self.shape[1:]) * self.dtype.itemsize
-
-    @property
     def bytes(self) -> int:
-        return self.shape[0] * self.clip_bytes
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def is_whole(self) -> bool:
         """Return whether the cache is complete and holds these features."""
@@ -296,7 +292,7 @@ class FeaturePass:
         # an error.
         with _write_errors_as_messages(cache.unfinished), cache.unfinished.open("r+b") as file:
             for batch, block in zip(local, blocks, strict=True):
-                file.seek(batch * self.batch_size * cache.clip_bytes)
+                file.seek(batch * self.batch_size * (cache.bytes // cache.shape[0]))
                 file.write(block.tobytes())
                 file.flush()
                 finished.append(batch)

@@ -28,7 +28,7 @@ import os
 import time
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -99,6 +99,12 @@ def sampled_sizes(utterances: TrialList) -> list[int]:
 
 def _sample(utterances: TrialList) -> range:
     return range(0, len(utterances), max(1, len(utterances) // _SAMPLED_SIZES))
+
+
+def _portions(indices: range) -> Iterator[range]:
+    """Yield the indices of each task of a thread."""
+    for start in range(0, len(indices), _AT_ONCE):
+        yield indices[start : start + _AT_ONCE]
 
 
 def measure_lengths(  # noqa: PLR0913
@@ -393,10 +399,10 @@ class _LocalLengths:
     def measure(self, what: str, stop: StopRequest, shown: bool) -> None:
         """Measure the utterances, and save them periodically and at a premature end."""
         count = len(self.indices)
-        portions = (self.indices[start : start + _AT_ONCE] for start in range(0, count, _AT_ONCE))
+        measure = self._measure_portion
         try:
             with threads(_THREADS) as pool:
-                rows = chain.from_iterable(pool.map(self._measure_portion, portions, stop))
+                rows = chain.from_iterable(pool.map(measure, _portions(self.indices), stop))
                 for row in track(rows, count, what, shown=shown, unit="utterances"):
                     if isinstance(row, AsdfError):
                         self.broken.append(str(row))
@@ -482,11 +488,10 @@ def _join(
 def digest_recordings(utterances: TrialList, max_recordings: int = MAX_RECORDINGS) -> str:
     """Return a digest of the examined recordings of a list."""
     step = -(-len(utterances) // max_recordings) or 1
-    rows = range(0, len(utterances), step)
-    parts = [rows[start : start + _AT_ONCE] for start in range(0, len(rows), _AT_ONCE)]
+    portions = _portions(range(0, len(utterances), step))
     total = hashlib.sha256()
     with threads(_THREADS) as pool:
-        for digest in pool.map(partial(_digest_part, utterances), parts):
+        for digest in pool.map(partial(_digest_part, utterances), portions):
             total.update(digest)
     return total.hexdigest()[:_CHARACTERS]
 

@@ -149,13 +149,10 @@ def _watch(store: Any, rank: int, over: threading.Event, failures: list[BaseExce
             continue
         if failures:
             error = failures[0]
-            text = str(error)
-            if not isinstance(error, AsdfError):
-                text = "".join(traceback.format_exception(error)).rstrip()
+            whole = "".join(traceback.format_exception(error)).rstrip()
+            text = str(error) if isinstance(error, AsdfError) else whole
             LOG.error("rank %d: error: %s", rank, text)
         elif failed != str(rank):
-            LOG.error(
-                "rank %d: another process of this run has ended; its own message says why", rank
-            )
+            LOG.error("rank %d: another process of this run has ended and says why", rank)
         # Not `sys.exit`, which would only end this thread, while the main one is stuck.
         os._exit(1)

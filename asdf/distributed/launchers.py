@@ -87,12 +87,10 @@ def number(environment: Mapping[str, str], name: str) -> int | None:
     Raises:
         UsageError: the value is not an integer, or is negative.
     """
-    text = environment.get(name)
-    if text is None or not text.strip():
-        return None
-    if not text.strip().isdecimal():
+    text = environment.get(name, "").strip()
+    if text and not text.isdecimal():
         raise UsageError(f"the environment has {name}={text}, which is not a whole number.")
-    return int(text)
+    return int(text) if text else None
 
 
 def numbers(environment: Mapping[str, str], *names: str) -> list[int]:
@@ -171,10 +169,9 @@ def _is_of_another_step(environment: Mapping[str, str]) -> bool:
         return True
     tasks_here = _count_tasks_here(environment)
     # Slurm writes the tasks per node of the step as '4(x2),1'.
-    tasks_by_node: list[int] = []
     text = environment.get("SLURM_STEP_TASKS_PER_NODE", "")
-    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
-        tasks_by_node += [int(count)] * int(times or 1)
+    counts = re.findall(r"(\d+)(?:\(x(\d+)\))?", text)
+    tasks_by_node = [int(count) for count, times in counts for _ in range(int(times or 1))]
     if tasks_here is None or not tasks_by_node:
         return False
     node = number(environment, "SLURM_NODEID") or 0

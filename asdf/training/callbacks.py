@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -277,10 +276,16 @@ class WeightsAndBiases(_Tracker):
     def __init__(self, settings: Sections, folder: Path) -> None:
         super().__init__(settings, folder)
         wandb = _import("wandb", "WeightsAndBiases", "wandb")
+        path = Layout(folder).tracking
+        try:
+            identifier = str(json.loads(path.read_text(encoding="utf-8"))["wandb"])
+        except (OSError, ValueError, KeyError, TypeError):  # it has none yet, or it is damaged
+            identifier = uuid4().hex
+            write_text(path, json.dumps({"wandb": identifier}) + "\n")
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "asdf"),
             name=os.environ.get("WANDB_NAME", folder.name),
-            id=_identifier(folder),
+            id=identifier,
             resume="allow",  # with this id, a later start goes on in the same run
             dir=str(folder),
             config=settings.plain(),
@@ -322,13 +327,3 @@ def _result_values(rows: list[dict[str, Any]]) -> dict[str, float]:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 values[f"results/{row['epoch']}/{row['set']}/{metric}"] = value
     return values
-
-
-def _identifier(folder: Path) -> str:
-    """Return the identifier of this run in Weights & Biases, a new one if it has none yet."""
-    path = Layout(folder).tracking
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(json.loads(path.read_text(encoding="utf-8"))["wandb"])
-    identifier = uuid4().hex
-    write_text(path, json.dumps({"wandb": identifier}) + "\n")
-    return identifier

@@ -269,11 +269,8 @@ class StepProfile:
         """Log if some of the requested steps are among the `done` steps taken before."""
         self._last_step = done
         if self.steps is not None and self.steps[1] <= done:
-            LOG.info(
-                "computing.profile_steps = %s: nothing is profiled, step %d is done already",
-                self.steps,
-                done,
-            )
+            wanted = f"computing.profile_steps = {self.steps}"
+            LOG.info(f"{wanted}: nothing is profiled, step {done} is done already")
             self.steps = None
 
     def before_step(self, step: int) -> None:
@@ -329,11 +326,8 @@ class StepProfile:
         if self._running is not None:
             self._running.stop()
         elif self.steps is not None:
-            LOG.info(
-                "computing.profile_steps = %s: nothing was profiled, step %d was the last",
-                self.steps,
-                self._last_step,
-            )
+            wanted = f"computing.profile_steps = {self.steps}"
+            LOG.info(f"{wanted}: nothing was profiled, step {self._last_step} was the last")
         self._running = None
         self.steps = None
 

@@ -4,17 +4,19 @@ Invariant: a loss is a sum over utterances, divided by a sum over the utterances
 optimiser step, so a step is independent of its division into minibatches and among processes.
 """
 
-from asdf.training.losses.detection_losses import (
+from asdf.training.losses.loss import (
     AAMSoftmax,
     AMSoftmax,
     CrossEntropy,
     Focal,
     LikelihoodRatio,
+    Loss,
     OCSoftmax,
     P2SGrad,
     SupervisedContrastive,
+    Targets,
+    TermTargets,
 )
-from asdf.training.losses.loss import Loss, Targets, TermTargets
 
 __all__ = [
     "AAMSoftmax",

@@ -25,8 +25,7 @@ from asdf.settings.class_files import is_ours
 from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import Network, Sections
 from asdf.text import and_more
-from asdf.training.losses.detection_losses import CrossEntropy, LikelihoodRatio
-from asdf.training.losses.loss import Loss, Targets
+from asdf.training.losses.loss import CrossEntropy, LikelihoodRatio, Loss, Targets
 from asdf.trials.trial_list import TrialList, values_at
 
 SETTING = "network.loss"

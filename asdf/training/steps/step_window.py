@@ -259,14 +259,12 @@ class StepWindow:
         self.backward(of=of, loss=loss, clips=clips, moves_statistics=moves_statistics, draw=draw)
         parts = self._parts
         is_shared = isinstance(parts.eager.model, DistributedDataParallel)
-        values: list[Tensor | None] = []
-        for parameter in parts.parameters:
-            value = parameter.grad
+        values = [parameter.grad for parameter in parts.parameters]
+        if is_shared:
             # The next pass overwrites the buckets that these gradients are views of.
-            if value is not None and is_shared:
-                value = value.clone()
+            values = [None if value is None else value.clone() for value in values]
+        for parameter in parts.parameters:
             parameter.grad = None
-            values.append(value)
         scale = self._scale()
         found = Direction(parts.parameters, values)
         return found if scale is None else found * scale.reciprocal()

@@ -22,7 +22,7 @@ from asdf.training.losses import (
     SupervisedContrastive,
     Targets,
 )
-from asdf.training.losses.detection_losses import contrast
+from asdf.training.losses.loss import contrast
 from asdf.training.losses.loss_building import build_loss
 from tests.conftest import ROOT
 from tests.small_networks import Plain
