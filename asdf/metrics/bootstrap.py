@@ -37,19 +37,9 @@ from asdf.metrics.detection import (
     into_blocks,
     min_dcf_of,
 )
-from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval, tested_interval
+from asdf.metrics.intervals import Interval as Interval
+from asdf.metrics.intervals import Rates, lowest_interval, rate_interval, tested_interval
 from asdf.trials.score_file import Scores
-
-__all__ = [
-    "SIGNIFICANT",
-    "BestPoint",
-    "Interval",
-    "Intervals",
-    "confidence_intervals",
-    "curve_intervals",
-    "difference_interval",
-    "paired_test",
-]
 
 SIGNIFICANT = 0.05
 """P-value below which two systems differ significantly."""

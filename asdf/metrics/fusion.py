@@ -172,7 +172,15 @@ def read_fusion(entry: Any, path: object) -> Fusion:
         for part in entry.get("ranks", []):
             ranks.append(Ranks(_numbers(part["scores"]), _numbers(part["ranks"]), part["spread"]))
         fusion = Fusion(entry["method"], _numbers(entry["weights"]), entry["offset"], tuple(ranks))
-        is_sound = _is_sound(fusion)
+        needed = len(fusion.weights) if fusion.method == "rank" else 0
+        is_sound = (
+            fusion.method in METHODS
+            and len(fusion.weights) > 0
+            and are_finite([*fusion.weights, fusion.offset, *(part.spread for part in ranks)])
+            and len(ranks) == needed
+            and all(part.spread > 0 and are_knots(part.scores, part.ranks) for part in ranks)
+            and all(part.ranks[0] > 0 and part.ranks[-1] < 1 for part in ranks)
+        )
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         is_sound = False
     if not is_sound:
@@ -185,18 +193,3 @@ def read_fusion(entry: Any, path: object) -> Fusion:
 
 def _numbers(values: Sequence[Any]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
-
-
-def _is_sound(fusion: Fusion) -> bool:
-    """Whether the method exists, numbers are finite, and ranks, if needed, are increasing."""
-    if fusion.method not in METHODS or not fusion.weights:
-        return False
-    spreads = [part.spread for part in fusion.ranks]
-    needed = len(fusion.weights) if fusion.method == "rank" else 0
-    return (
-        are_finite([*fusion.weights, fusion.offset, *spreads])
-        and len(fusion.ranks) == needed
-        and all(spread > 0 for spread in spreads)
-        and all(are_knots(part.scores, part.ranks) for part in fusion.ranks)
-        and all(part.ranks[0] > 0 and part.ranks[-1] < 1 for part in fusion.ranks)
-    )

@@ -363,19 +363,13 @@ def regularised_beta(x: float, a: float, b: float) -> float:
         return 1 - regularised_beta(1 - x, b, a)
     log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
     front = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta)
-    fraction = 1.0
-    # From the innermost term outward.
-    for term in reversed(_fraction_terms(x, a, b)):
-        fraction = 1 + term / fraction
-    return front / (a * fraction)
-
-
-def _fraction_terms(x: float, a: float, b: float) -> list[float]:
-    count = _TERMS + int(_TERMS_PER_ROOT * math.sqrt(max(a, b)))
-    number = np.arange(1, count + 1)
+    number = np.arange(1, _TERMS + int(_TERMS_PER_ROOT * math.sqrt(max(a, b))) + 1)
     half, odd = np.divmod(number, 2)
     below = (a + number - 1) * (a + number)
     odd_terms = -(a + half) * (a + b + half) * x / below
     even_terms = half * (b - half) * x / below
-    terms: list[float] = np.where(odd, odd_terms, even_terms).tolist()
-    return terms
+    fraction = 1.0
+    # From the innermost term outward.
+    for term in reversed(np.where(odd, odd_terms, even_terms).tolist()):
+        fraction = 1 + term / fraction
+    return front / (a * fraction)

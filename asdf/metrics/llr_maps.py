@@ -385,20 +385,17 @@ class EmpiricalCrossEntropy:
         if log10_odds is None:
             log10_odds = np.linspace(-3, 3, 121)
         nothing = (np.zeros(1), np.zeros(1))
-        llrs = ((curve.bona_fide, curve.spoof), pav_llrs(curve), nothing)
-        return cls(log10_odds, *(_cross_entropies(*both, log10_odds) for both in llrs))
-
-
-def _cross_entropies(bona_fide: Floats, spoof: Floats, log10_odds: Floats) -> Floats:
-    """Return the cross-entropy in bits for each prior."""
-    values = []
-    # One prior at a time, since all at once would take gigabytes for large sets.
-    for log_odds in (LN10 * log10_odds).tolist():
-        prior = 1 / (1 + math.exp(-log_odds))
-        misses = np.logaddexp(0, -(bona_fide + log_odds)).mean()
-        false_alarms = np.logaddexp(0, spoof + log_odds).mean()
-        values.append((prior * misses + (1 - prior) * false_alarms) / math.log(2))
-    return np.array(values)
+        entropies = []
+        for bona_fide, spoof in ((curve.bona_fide, curve.spoof), pav_llrs(curve), nothing):
+            values = []
+            # One prior at a time, since all at once would take gigabytes for large sets.
+            for log_odds in (LN10 * log10_odds).tolist():
+                prior = 1 / (1 + math.exp(-log_odds))
+                misses = np.logaddexp(0, -(bona_fide + log_odds)).mean()
+                false_alarms = np.logaddexp(0, spoof + log_odds).mean()
+                values.append((prior * misses + (1 - prior) * false_alarms) / math.log(2))
+            entropies.append(np.array(values))
+        return cls(log10_odds, *entropies)
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,17 @@ from asdf.report.gathering import distinct_names
 from asdf.runs.evaluations import best_network
 from asdf.tasks.studies.configurations import NO_EFFECT, SEED, RunGroup, group_runs, recorded_seed
 from asdf.tasks.studies.over_seeds import SeedDifference, Spread, compare_seeds, spreads
-from asdf.tasks.studies.seed_results import Member, describe_mean, difference_sentence, draw_members
+from asdf.tasks.studies.seed_results import (
+    Member,
+    describe_mean,
+    difference_sentence,
+    draw_members,
+    read_scored,
+)
 from asdf.text import and_more
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, SetRole, role_notes
 from asdf.trials.run_folder import KeptSetting, RunFolder
-from asdf.trials.score_file import Scores
 from asdf.trials.scored_files import how_scored
-from asdf.trials.trial_list import TrialList
 
 _NO_SETTING = KeptSetting("(no such setting)", "")
 _NO_VALUE = "-"
@@ -128,8 +132,13 @@ def different_environments(first: RunFolder, second: RunFolder) -> list[Differen
     differences = []
     for name in ours | theirs:
         a, b = ours.get(name, _NO_VALUE), theirs.get(name, _NO_VALUE)
-        # An entry in only one of the records is a difference: '-' marks the missing one.
-        if name not in _TIMES and not _is_same(name, a, b):
+        is_same = a == b
+        if name.startswith(_MEMORY_PREFIX):
+            # '-' is no number: one of the records lacks the entry, which is a difference.
+            with suppress(ValueError):
+                low, high = sorted((float(a), float(b)))
+                is_same = high <= _SAME_MEMORY * low
+        if name not in _TIMES and not is_same:
             differences.append(Difference(name, a, b))
     return differences
 
@@ -189,16 +198,6 @@ def _last_start(run: RunFolder) -> dict[str, str]:
     return _flatten(records[-1]) if records else {}
 
 
-def _is_same(name: str, first: str, second: str) -> bool:
-    """Whether two values of a record are the same, or similar amounts of memory."""
-    if name.startswith(_MEMORY_PREFIX):
-        # '-' is no number: one of the records lacks it.
-        with suppress(ValueError):
-            low, high = sorted((float(first), float(second)))
-            return high <= _SAME_MEMORY * low
-    return first == second
-
-
 def _flatten(record: Mapping[str, Any], above: str = "") -> dict[str, str]:
     """Flatten a nested record to 'git.commit' -> value."""
     flat: dict[str, str] = {}
@@ -211,10 +210,6 @@ def _flatten(record: Mapping[str, Any], above: str = "") -> dict[str, str]:
         else:
             flat[path] = str(value)
     return flat
-
-
-def _with_trials(scores: Scores, run: RunFolder, set_name: str) -> tuple[Scores, TrialList | None]:
-    return scores, run.trials(set_name)
 
 
 @dataclass(frozen=True)
@@ -238,7 +233,7 @@ class Side:
         members = []
         for run, seed, network in zip(self.runs, self.seeds, self.networks, strict=True):
             scores = run.scores(network or "", set_name)
-            read = partial(_with_trials, scores, run, set_name)
+            read = partial(read_scored, run, network or "", set_name)
             members.append(Member(run.name, seed, evaluate(scores), read))
         return members
 
@@ -332,13 +327,14 @@ def compare_configurations(
     refused: list[str] = []
     for set_name in filter(second.sets().__contains__, first.sets()):
         try:
-            results.append(_compare_set(first, second, set_name, replicates))
+            results.append(compare_set(first, second, set_name, replicates))
         except AsdfError as error:
             refused.append(f"{set_name}: {error}")
     return SeedComparison((first, second), settings, results, refused)
 
 
-def _compare_set(first: Side, second: Side, set_name: str, replicates: int) -> SetDifference:
+def compare_set(first: Side, second: Side, set_name: str, replicates: int) -> SetDifference:
+    """Test the difference of two configurations on a set."""
     a = draw_members(first.members(set_name), replicates)
     b = draw_members(second.members(set_name), replicates)
     eer_a, cost_a = spreads(a)

@@ -142,7 +142,7 @@ def find_effects(gathered: Gathered) -> Effects | None:
     groups: list[list[str]] = []
     for name, texts in differing.items():
         # The first of a group suffices, since all of them changed together.
-        alike = [group for group in groups if _changed_together(texts, differing[group[0]])]
+        alike = [group for group in groups if changed_together(texts, differing[group[0]])]
         if alike:
             alike[0].append(name)
         else:
@@ -152,13 +152,13 @@ def find_effects(gathered: Gathered) -> Effects | None:
         values = []
         for group in groups:
             values.append(TOGETHER.join(differing[name][index] for name in group))
-        points.append(Point(known.name, tuple(values), _eers_of(gathered, known)))
+        points.append(Point(known.name, tuple(values), eers_of(gathered, known)))
     points.sort(key=lambda point: list(map(value_order, point.values)))
     together = tuple(tuple(group) for group in groups if len(group) > 1)
     return Effects(tuple(map(TOGETHER.join, groups)), tuple(gathered.sets), points, together)
 
 
-def _changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
+def changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
     """Whether each value of a setting occurs with only one value of another, and vice versa."""
     pairs = set(zip(first, second, strict=True))
     if not len(pairs) == len(set(first)) == len(set(second)):
@@ -172,7 +172,7 @@ def _changed_together(first: Sequence[str], second: Sequence[str]) -> bool:
     return correlation is not None and math.isclose(abs(correlation), 1)
 
 
-def _eers_of(gathered: Gathered, known: Configuration) -> dict[str, Spread]:
+def eers_of(gathered: Gathered, known: Configuration) -> dict[str, Spread]:
     """Return the EERs of a configuration by set, with the intervals in the report."""
     eers: dict[str, Spread] = {}
     for set_name in gathered.sets:
@@ -218,16 +218,17 @@ def effect_section(gathered: Gathered) -> EffectSection | None:
         for names in effects.together
     )
     named = ", ".join(effects.settings)
-    section = EffectSection(named, _points_table(effects), confounded=confounded)
+    section = EffectSection(named, points_table(effects), confounded=confounded)
     if len(effects.settings) == 1:
         panels = [effect_panel(effects, [set_name], set_name) for set_name in effects.sets]
         return replace(section, figure=Figure("effect", f"Effect of {named}", _EFFECT, panels))
     if len(effects.settings) == 2:
-        return replace(section, maps=_effect_maps(effects))
-    return replace(section, ranks=_ranks_table(effects))
+        return replace(section, maps=effect_maps(effects))
+    return replace(section, ranks=ranks_table(effects))
 
 
-def _points_table(effects: Effects) -> PageTable:
+def points_table(effects: Effects) -> PageTable:
+    """Return a row for each configuration: its settings, seeds and EERs."""
     columns: Columns = []
     for index, setting in enumerate(effects.settings):
         texts = [point.values[index] for point in effects.points]
@@ -277,12 +278,12 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
             lines.append(Line(points, index))
         lines.append(Line(points, index, is_linked=False, mark_words=words_at(described)))
     top = 1.05 * max(rates) or 1.0  # without errors, every rate is 0
-    axes = (_value_axis(scale, setting), Axis(0, top, nice_ticks(0, top, 5), "EER (%)"))
+    axes = (value_axis(scale, setting), Axis(0, top, nice_ticks(0, top, 5), "EER (%)"))
     text = f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}"
     return Panel(*axes, 360, 245, title, "effect", text, lines)
 
 
-def _value_axis(scale: Scale, setting: str) -> Axis:
+def value_axis(scale: Scale, setting: str) -> Axis:
     """Return the axis of a setting's values, with room on both sides."""
     positions = sorted(scale.positions.values())
     texts = {position: text for text, position in scale.positions.items()}
@@ -297,7 +298,7 @@ def _value_axis(scale: Scale, setting: str) -> Axis:
     return Axis(low - room, high + room, *shown, text=lambda at: shorten(texts[at], _TICK))
 
 
-def _effect_maps(effects: Effects) -> HeatMaps:
+def effect_maps(effects: Effects) -> HeatMaps:
     """Return a map for each set: the values of the first setting against those of the second."""
     down, across = effects.settings
     maps = []
@@ -307,7 +308,15 @@ def _effect_maps(effects: Effects) -> HeatMaps:
         columns: Columns = []
         for other in effects.values(1):
             heading = f"{_short_name(across)} = {shorten(other, _LABEL)}"
-            values = [_map_value(by_values.get((name, other))) for name in names]
+            values = []
+            for name in names:
+                eer = by_values.get((name, other))
+                words = "one seed"
+                if eer is not None and len(eer.values) > 1:
+                    words = f"{len(eer.values)} seeds"
+                if eer is not None and eer.interval is not None:
+                    words += f", 95 % interval {RATE.format_bounds(eer.interval, '–')} %"
+                values.append(Value() if eer is None else Value(eer.mean, title=words))
             columns.append((rate(other, heading, is_shaded=True), values))
         rows = [f"{_short_name(down)} = {shorten(name, _LABEL)}" for name in names]
         caption = f"EER in % on {set_name} by {down} and {across}"
@@ -316,21 +325,12 @@ def _effect_maps(effects: Effects) -> HeatMaps:
     return HeatMaps(maps, step_words(), 0, is_small=True)
 
 
-def _map_value(eer: Spread | None) -> Value:
-    if eer is None:
-        return Value()
-    words = f"{len(eer.values)} seeds" if len(eer.values) > 1 else "one seed"
-    if eer.interval is not None:
-        words += f", 95 % interval {RATE.format_bounds(eer.interval, '–')} %"
-    return Value(eer.mean, title=words)
-
-
-def _ranks_table(effects: Effects) -> PageTable:
+def ranks_table(effects: Effects) -> PageTable:
     """Return a row for each setting: the correlation of the EER with its values."""
     indices = range(len(effects.settings))
     columns: Columns = [counts("Values", [len(effects.values(index)) for index in indices])]
     for name in effects.sets:
-        columns.append((Column(name, name), [_rank_value(effects, i, name) for i in indices]))
+        columns.append((Column(name, name), [rank_value(effects, i, name) for i in indices]))
     caption = (
         "How the mean EER changes with each setting: rank correlation of numbers (Spearman; above "
         "0, higher values have higher EERs), means in % of other values"
@@ -338,7 +338,8 @@ def _ranks_table(effects: Effects) -> PageTable:
     return as_page(Table(effects.settings, columns, "Setting"), caption, "effects")
 
 
-def _rank_value(effects: Effects, index: int, set_name: str) -> Value:
+def rank_value(effects: Effects, index: int, set_name: str) -> Value:
+    """Return the rank correlation of the EERs with a setting, or their means by its words."""
     known = [point for point in effects.points if set_name in point.eers]
     eers = [point.eers[set_name].mean for point in known]
     numbers = [number_of(point.values[index]) for point in known]

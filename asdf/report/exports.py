@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from asdf.metrics.decisions import DECISION_METRICS, Decisions
+from asdf.metrics.decisions import DECISION_METRICS
 from asdf.metrics.detection import ASVSPOOF5
 from asdf.metrics.metric_columns import METRICS, defined
 from asdf.metrics.results import Condition
@@ -34,7 +34,6 @@ from asdf.tasks.studies.seed_results import (
 )
 from asdf.trials.how_scored import UNKNOWN, described, role_record
 from asdf.trials.run_folder import RunFolder
-from asdf.trials.score_file import Scores
 from asdf.trials.trial_list import TrialList
 
 _SYSTEM = ("system", "set", "kind", "column", "value", "against", "bona_fide", "spoof")
@@ -53,6 +52,7 @@ def record(summary: Summary) -> dict[str, Any]:
     """Return a summary without its scores, as types that JSON has."""
     # Metrics of decisions and of an ASV system have their own records below.
     metrics = [metric for metric in METRICS if metric.key not in _ELSEWHERE]
+    decisions = summary.decisions
     return {
         "system": summary.name,
         "set": summary.set,
@@ -60,7 +60,17 @@ def record(summary: Summary) -> dict[str, Any]:
         # The order is that of earlier versions.
         "auc": None,
         **{metric.key: metric.of(summary) for metric in metrics},
-        "decisions": _decisions_record(summary.decisions),
+        "decisions": decisions
+        and {
+            "threshold": decisions.threshold.value,
+            "threshold_source": decisions.threshold.source,
+            **asdict(decisions.confusion),
+            **decisions.confusion.values(),
+            "intervals_95": {
+                "trials": bounds_records(decisions.intervals),
+                "speakers": bounds_records(decisions.speaker_intervals),
+            },
+        },
         "tandem": asdict(summary.tandem) if summary.tandem else None,
         "intervals_95": {
             "trials": bounds_records(vars(summary.intervals or _NO_INTERVALS)),
@@ -134,22 +144,7 @@ def _means(summary: Summary, column: str) -> dict[str, Any]:
     return {**means, **summary.average_decisions(column)}
 
 
-def _decisions_record(decisions: Decisions | None) -> dict[str, Any] | None:
-    if decisions is None:
-        return None
-    return {
-        "threshold": decisions.threshold.value,
-        "threshold_source": decisions.threshold.source,
-        **asdict(decisions.confusion),
-        **decisions.confusion.values(),
-        "intervals_95": {
-            "trials": bounds_records(decisions.intervals),
-            "speakers": bounds_records(decisions.speaker_intervals),
-        },
-    }
-
-
-def _configurations(
+def configurations_of(
     names: Sequence[str], paths: Sequence[Path], groups: Sequence[str]
 ) -> list[Configuration]:
     """Return the configurations of score files, those of several seeds first."""
@@ -200,7 +195,7 @@ def over_seeds_of(
         groups: Configuration of each file on the command line; '' for none.
     """
     names = each(summaries, "name")
-    over = OverSeeds(_configurations(names, paths, groups), cost=summaries[0].cost)
+    over = OverSeeds(configurations_of(names, paths, groups), cost=summaries[0].cost)
     if not over.has_groups:
         return OverSeeds()
     systems = dict(zip(names, zip(summaries, paths, strict=True), strict=True))
@@ -210,16 +205,11 @@ def over_seeds_of(
             summary, path = systems[system]
             run, network = _run_of(path), network_of_score_file(path.absolute())
             validated = validation_cost(run, str(network)) if run and network else None
-            member = Member(
-                system, seed, summary.result, partial(_scored_on, summary, trials), validated
-            )
+            read = partial(lambda scores: (scores, trials), summary.scores)
+            member = Member(system, seed, summary.result, read, validated)
             members.setdefault(known.name, []).append(member)
     measure_set(over, summaries[0].set, members, replicates)
     return over
-
-
-def _scored_on(summary: Summary, trials: TrialList | None) -> tuple[Scores, TrialList | None]:
-    return summary.scores, trials
 
 
 def json_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:

@@ -3,17 +3,18 @@
 Invariant: every number comes from `summarise` or directly from the run's files. A network is chosen
 on its validation set, never on an evaluation set. The order is by EER, then by the order in which
 the runs were given, so the same folders give the same report. A measurement that fails is a
-finding; findings that differ only in numbers are folded, and can be expanded.
+finding; findings that differ only in numbers are folded, and can be expanded. Results of source
+tracing and localisation are those that stage 3 wrote; a network whose scores were removed has none.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
@@ -27,28 +28,118 @@ from asdf.metrics.summary import (
     summarise,
 )
 from asdf.report.curves import DET_TICKS, Histogram, ThinnedCurve, histogram, thinned_det
-from asdf.report.task_results import TaskResults, has_sources_alone
 from asdf.runs.evaluations import best_network, describe_stale
-from asdf.runs.layout import Layout, runs_inside
+from asdf.runs.layout import Layout, NetworkName, runs_inside
 from asdf.scoring.network_check import replaced_network
-from asdf.tables.table import labels_of
+from asdf.tables.table import each, labels_of
+from asdf.tasks.localisation.located_measures import LocatedResult, located_result
 from asdf.tasks.studies.configurations import Measured, ReportFinding
 from asdf.tasks.studies.generalisation import Generalisation, measure_generalisation
 from asdf.tasks.studies.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
 from asdf.tasks.studies.seed_results import OverSeeds, measure_over_seeds
+from asdf.tasks.tracing.source_measures import SourceResult, source_result
+from asdf.tasks.tracing.source_scores import sources_file
 from asdf.text import and_more
-from asdf.trials.run_folder import RunFolder, open_run_folder
-from asdf.trials.score_file import Scores
+from asdf.trials.run_folder import RunFolder, open_run_folder, read_records
+from asdf.trials.score_file import Scores, missing_class
 from asdf.trials.scored_files import how_scored
 from asdf.trials.trial_list import TrialList
 
 Choice = Literal["best", "reported", "all"]
+Result = TypeVar("Result", SourceResult, LocatedResult)
 _MAX_PARTS = 32
 _MAX_VALUES = 64
 _MAX_CURVES = 800
 _LABEL = 28
 # There may be hundreds of conditions, whose intervals are shown only as tooltips.
 _CONDITION_REPLICATES = 200
+
+
+@dataclass(frozen=True)
+class TaskResult(Generic[Result]):
+    """A network of a run on a set.
+
+    Attributes:
+        system: Name in the report.
+        network: Name of the network, such as 'epoch.20'.
+    """
+
+    system: str
+    network: str
+    set: str
+    result: Result
+
+
+@dataclass
+class TaskResults:
+    """The results of all runs, in the order of the runs."""
+
+    traced: list[TaskResult[SourceResult]] = field(default_factory=list)
+    located: list[TaskResult[LocatedResult]] = field(default_factory=list)
+    findings: list[ReportFinding] = field(default_factory=list)
+
+    def add_run(self, name: str, run: RunFolder, networks: Collection[str] | None) -> None:
+        """Add the results of a run.
+
+        Args:
+            networks: Networks to show; None: all networks of the last report.
+        """
+        layout = run.layout
+
+        def frames(network: str, set_name: str) -> Path:
+            return layout.frames_file(NetworkName(network), set_name)
+
+        def sources(network: str, set_name: str) -> Path:
+            return sources_file(run.score_file(network, set_name))
+
+        traced = self._read(name, layout.sources_json, "system", source_result, sources)
+        located = self._read(name, layout.localisation_json, "network", located_result, frames)
+        if networks is not None:
+            traced = [entry for entry in traced if entry.network in networks]
+            located = [entry for entry in located if entry.network in networks]
+        # As in the tables of detection, several networks of a run need their own names.
+        shown = {*each(traced, "network"), *each(located, "network")}
+        names = {network: f"{name} {network}" for network in shown}
+        if len(shown) < 2 and len(networks or ()) < 2:
+            names = dict.fromkeys(shown, name)
+        self.traced += [replace(entry, system=names[entry.network]) for entry in traced]
+        self.located += [replace(entry, system=names[entry.network]) for entry in located]
+
+    def _read(
+        self,
+        name: str,
+        path: Path,
+        key: str,
+        reader: Callable[[Mapping[str, Any]], Result],
+        scores: Callable[[str, str], Path],
+    ) -> list[TaskResult[Result]]:
+        """Return the results of the networks whose `scores` were not removed."""
+        results = []
+        try:
+            for record in read_records(path):
+                network, set_name = str(record[key]), str(record["set"])
+                results.append(TaskResult(network, network, set_name, reader(record)))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            message = f"{path.name} is damaged ({error!r}): run stage 3 again."
+            self.findings.append(ReportFinding(name, "error", message))
+            return []
+        return [entry for entry in results if scores(entry.network, entry.set).exists()]
+
+
+def sets_of(results: Sequence[TaskResult[Result]]) -> list[str]:
+    """Return the sets that have results, in the order of the first run."""
+    return list(dict.fromkeys(entry.set for entry in results))
+
+
+def has_sources_alone(run: RunFolder, network: str, set_name: str) -> bool:
+    """Whether sources were traced on a set whose trials are all of one class, so no EER exists.
+
+    Raises:
+        AsdfError: the score file is malformed.
+    """
+    if not sources_file(run.score_file(network, set_name)).exists():
+        return False
+    return bool(missing_class(run.scores(network, set_name).labels))
 
 
 def runs_in(paths: Iterable[Path]) -> list[RunFolder]:

@@ -29,8 +29,7 @@ from asdf.report.drawing import (
 from asdf.report.effect_pictures import effect_section
 from asdf.report.gathering import Gathered, fold_findings
 from asdf.report.llr_pictures import llr_section
-from asdf.report.result_tables import heat_maps
-from asdf.report.task_results import localisation_tables, source_sections
+from asdf.report.result_tables import heat_maps, localisation_tables, source_sections
 from asdf.tables.page_cells import PageTable
 from asdf.tables.panels import Panel
 from asdf.tables.table import labels_of

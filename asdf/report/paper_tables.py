@@ -14,7 +14,7 @@ from asdf.metrics.detection import ASVSPOOF5
 from asdf.metrics.intervals import Interval
 from asdf.metrics.metric_columns import METRICS, metric_columns
 from asdf.metrics.summary import Summary
-from asdf.report.gathering import Gathered
+from asdf.report.gathering import Gathered, Result, TaskResult, sets_of
 from asdf.report.result_tables import (
     columns_of,
     eer_columns,
@@ -23,7 +23,6 @@ from asdf.report.result_tables import (
     system_columns,
     value_heading,
 )
-from asdf.report.task_results import Result, TaskResult, sets_of
 from asdf.tables.renderers import BEST, PACKAGES, as_latex, as_lines, as_sheet, as_text, bracketed
 from asdf.tables.table import (
     RATE,
@@ -86,9 +85,9 @@ def summary_text(summary: Summary) -> str:
         lines += ["", f"  by {column}: {against}"]
         # Not indented, so that the table fits into 80 characters.
         if not summary.is_hard:
-            lines += _condition_lines(summary, column)
+            lines += condition_lines(summary, column)
         if summary.decisions:
-            lines += ["", *_decision_lines(summary, column)]
+            lines += ["", *decision_lines(summary, column)]
     return "\n".join(lines)
 
 
@@ -116,7 +115,8 @@ def systems_text(summaries: Sequence[Summary], leading: Mapping[str, int]) -> st
     return "\n\n".join(parts)
 
 
-def _condition_lines(summary: Summary, column: str) -> list[str]:
+def condition_lines(summary: Summary, column: str) -> list[str]:
+    """Return the metrics of the scores of each value of a column."""
     conditions = summary.of_column(column)
     results = each(conditions, "result")
     rows = [*results, summary.average(column), summary.result]
@@ -129,7 +129,7 @@ def _condition_lines(summary: Summary, column: str) -> list[str]:
     return as_lines(Table([*names, "mean", "pooled"], columns, column))
 
 
-def _decision_lines(summary: Summary, column: str) -> list[str]:
+def decision_lines(summary: Summary, column: str) -> list[str]:
     """Return the metrics of the decisions about each value of a column, in per cent."""
     rows: dict[str, Mapping[str, float]] = {}
     for condition in summary.of_column(column):
@@ -225,14 +225,14 @@ def runs_to_latex(gathered: Gathered) -> str:
     # Each fold has its own set: a table by set would have values only on its diagonal.
     if tables and (gathered.has_folds_alone or not gathered.measurements):
         return PACKAGES + "\n".join(tables)
-    latex = [PACKAGES + as_latex(_table_of_sets(gathered))]
+    latex = [PACKAGES + as_latex(table_of_sets(gathered))]
     if gathered.generalisation is not None:
         known = gathered.generalisation
         latex.append(generalisation_to_latex(known, gathered.over_seeds, gathered.leading))
     return "\n".join([*latex, *tables])
 
 
-def _table_of_sets(gathered: Gathered) -> Table:
+def table_of_sets(gathered: Gathered) -> Table:
     """Return the EERs by set, of configurations, or of systems if there are none."""
     over = gathered.over_seeds
     lengths = dict.fromkeys(m.summary.scored.describe_computing() for m in gathered.measurements)

@@ -24,7 +24,9 @@ from matplotlib.lines import Line2D
 from asdf.arrays import Floats
 from asdf.errors import UsageError
 from asdf.metrics.detection import DetCurve
-from asdf.report.curves import Histogram, ThinnedCurve, thinned_det
+from asdf.report.curves import Histogram
+from asdf.report.curves import ThinnedCurve as ThinnedCurve
+from asdf.report.curves import thinned_det as thinned_det
 from asdf.report.drawing import (
     NamedCurve,
     TrainingCourse,
@@ -48,23 +50,6 @@ from asdf.tables.table import labels_of
 from asdf.tasks.tracing.source_measures import SourceResult, confusion_matrix
 from asdf.text import AnyPath
 from asdf.trials.how_scored import in_precision, role_words
-
-__all__ = [
-    "FORMATS",
-    "ThinnedCurve",
-    "confusion_plot",
-    "det_plot",
-    "effect_map",
-    "effect_plot",
-    "heat_map",
-    "oscr_plot",
-    "ratio_plot",
-    "save_figure",
-    "score_histograms",
-    "thinned_det",
-    "training_curves",
-    "write_plots",
-]
 
 FORMATS = ("pdf", "png", "svg")
 

@@ -4,12 +4,14 @@ Invariant: numbers are those of `summarise`, rounded only for display: cells kee
 sorting and copying. The best of a column is named by a word, not only by a colour, and only if a
 test supports it. A published number is shown only if all measurements are over the same trials, and
 next to one for which as much of each recording was scored. A colour means the same EER in all
-tables of the page, on one hue from pale to deep, and an EER over few trials has no colour.
+tables of the page, on one hue from pale to deep, and an EER over few trials has no colour. Results
+of source tracing and localisation are sorted by accuracy, or by range EER; no value is marked as
+the best, because there is no test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -19,8 +21,8 @@ from asdf.metrics.metric_columns import EER, Metric, defined, intervals_of
 from asdf.metrics.results import FEW, Condition
 from asdf.metrics.summary import TESTED, Summary
 from asdf.report.curves import DET_TICKS
-from asdf.report.gathering import Gathered, Measurement
-from asdf.tables.page_cells import HEAT_STEPS, Cell, PageTable, as_page, count_cell
+from asdf.report.gathering import Gathered, Measurement, Result, TaskResult, sets_of
+from asdf.tables.page_cells import ABSENT, HEAT_STEPS, Cell, PageTable, as_page, count_cell
 from asdf.tables.table import (
     RATE,
     Column,
@@ -33,10 +35,21 @@ from asdf.tables.table import (
     rate,
     texts,
 )
+from asdf.tasks.localisation.located_measures import POINT_EER, LocatedResult, located_columns
 from asdf.tasks.studies.generalisation import KNOWN_SETS, comparable, of_the_same_length
+from asdf.tasks.tracing.source_measures import (
+    SourceResult,
+    class_table,
+    confusion_svg,
+    source_columns,
+)
 from asdf.text import count_of
 from asdf.trials.how_scored import described, in_precision, role_words
 
+# Maximum number of plots; a page with more or larger ones loads slowly.
+_MAX_PICTURES = 8
+_MAX_PICTURE_CLASSES = 40
+_TASK_LABEL = 28
 _INTERVALS = {"trials": "95 % interval", "speakers": "over speakers"}
 
 
@@ -62,7 +75,7 @@ def main_sentence(gathered: Gathered, set_name: str) -> dict[str, Any]:
         "system": system,
         "eer": RATE.format(summary.result.eer),
         "interval": RATE.format_bounds(summary.intervals.eer, "–") if summary.intervals else "",
-        "rank": _rank(gathered, set_name),
+        "rank": rank_words(gathered, set_name),
         "bona_fide": f"{summary.result.bona_fide:,}",
         "spoof": f"{summary.result.spoof:,}",
         "scored": summary.scored.describe_computing(),
@@ -72,7 +85,7 @@ def main_sentence(gathered: Gathered, set_name: str) -> dict[str, Any]:
     }
 
 
-def _rank(gathered: Gathered, set_name: str) -> str:
+def rank_words(gathered: Gathered, set_name: str) -> str:
     """Return the rank of the best system among the systems, beginning with a comma."""
     eers = [summary.result.eer for summary in gathered.summaries_on(set_name)]
     if len(eers) < 2:
@@ -148,7 +161,7 @@ def result_table(gathered: Gathered, set_name: str) -> PageTable:
         for kind, heading in _INTERVALS.items():
             # Only if any system has them: an empty column would be confusing.
             if any(kind in known for known in drawn):
-                cells = [_interval_words(metric, known.get(kind)) for known in drawn]
+                cells = [interval_words(metric, known.get(kind)) for known in drawn]
                 columns.append(Column(kind, heading).with_texts(cells))
     columns += [
         counts("Bona fide", each(summaries, "result.bona_fide")),
@@ -193,7 +206,7 @@ def _marked(gathered: Gathered, measured: Measurement, metric: Metric) -> Value:
     return Value(number, bounds, is_best, is_lowest=is_lowest)
 
 
-def _interval_words(metric: Metric, interval: Interval | None) -> str | None:
+def interval_words(metric: Metric, interval: Interval | None) -> str | None:
     """Return an interval as text, with the number of speakers if they are few."""
     if interval is None:
         return None
@@ -411,3 +424,95 @@ def _condition_value(condition: Condition | None) -> Value:
     if condition.few:
         words += f"; fewer than {FEW} of a class: too few to say anything"
     return Value(result.eer, title=words, css="few" if condition.few else "")
+
+
+@dataclass(frozen=True)
+class SourceSection:
+    """A set on which sources were traced.
+
+    Attributes:
+        confusions: Name, confusion matrix (svg; '' if there are too many classes) and table of
+            classes of systems.
+        left_out: Number of systems without a matrix.
+    """
+
+    name: str
+    results: PageTable
+    confusions: list[dict[str, Any]]
+    left_out: int
+
+
+def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSection]:
+    """Return a section per set, with its systems sorted by accuracy."""
+    labels = _system_labels(traced)
+    sections = []
+    for number, set_name in enumerate(sets_of(traced)):
+        on_set = [entry for entry in traced if entry.set == set_name]
+        on_set.sort(key=lambda entry: -entry.result.closed["accuracy"])
+        confusions = []
+        for index, entry in enumerate(on_set[:_MAX_PICTURES]):
+            title = f"{entry.system} on {entry.set}"
+            known = entry.result
+            # The ids of several matrices on one page must differ.
+            prefix = f"confusion-{number}-{index}-"
+            is_drawn = len(known.classes) <= _MAX_PICTURE_CLASSES
+            svg = confusion_svg(title, known, prefix) if is_drawn else ""
+            classes = class_table(known, ("Class", "Trials", "Precision", "Recall", "F1"))
+            page = as_page(classes, f"Classes of {title}")
+            confusions.append({"name": title, "svg": svg, "classes": page})
+        results = each(on_set, "result")
+        columns: Columns = [
+            texts("Column", each(results, "column")),
+            counts("Classes", [len(result.classes) for result in results]),
+            counts("Known", each(results, "known")),
+            counts("Unknown", each(results, "unknown")),
+            *source_columns(results),
+        ]
+        if any(result.open for result in results):
+            rejected = [result.open.rejection if result.open else ABSENT for result in results]
+            columns.append(texts("Rejected by", rejected))
+        caption = f"Sources on {set_name}"
+        if any(result.intervals for result in results):
+            caption += ", with 95 % intervals over trials"
+        table = as_page(_task_table(on_set, labels, columns), caption, "metrics")
+        left_out = len(on_set) - len(confusions)
+        sections.append(SourceSection(set_name, table, confusions, left_out))
+    return sections
+
+
+def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[PageTable]:
+    """Return a table per set, with its systems sorted by range EER."""
+    labels = _system_labels(located)
+    tables = []
+    for set_name in sets_of(located):
+        on_set = [entry for entry in located if entry.set == set_name]
+        on_set.sort(key=lambda entry: entry.result.range_eer)
+        columns: Columns = []
+        for column, values in located_columns(each(on_set, "result")):
+            columns.append((column, values))
+            # The frame length follows the point EER, to which it applies.
+            if column is POINT_EER:
+                hops = [Value(e.result.hop_s, text=f"{1000 * e.result.hop_s:g} ms") for e in on_set]
+                columns.append((Column("hop_s", "Frames of"), hops))
+        chosen = each(on_set, "result.threshold_of")
+        words = ["this set itself" if name == set_name else name for name in chosen]
+        columns.append(texts("Chosen on", words))
+        drawn = dict.fromkeys(filter(None, each(on_set, "result.drawn")))
+        caption = f"Localisation on {set_name}"
+        if drawn:
+            caption += f", with 95 % intervals over {' or '.join(drawn)}"
+        tables.append(as_page(_task_table(on_set, labels, columns), caption, "metrics"))
+    return tables
+
+
+def _system_labels(entries: Sequence[TaskResult[Result]]) -> dict[str, str]:
+    systems = list(dict.fromkeys(entry.system for entry in entries))
+    return dict(zip(systems, labels_of(systems, _TASK_LABEL), strict=True)) if systems else {}
+
+
+def _task_table(
+    on_set: Sequence[TaskResult[Result]], labels: Mapping[str, str], columns: Columns
+) -> Table:
+    systems = each(on_set, "system")
+    networks = texts("Network", each(on_set, "network"))
+    return Table(systems, [networks, *columns], "System", labels=[labels[name] for name in systems])

@@ -69,14 +69,14 @@ def run_environments(gathered: Gathered) -> list[dict[str, Any]]:
     is_open = len(gathered.runs) <= _FEW_RUNS
     environments = []
     for name, run in zip(gathered.names, gathered.runs, strict=True):
-        starts = list(map(_read_start, run.environments()))
+        starts = list(map(read_start, run.environments()))
         for start in starts:
             start["is_open"] = is_open and start is starts[-1]
         environments.append({"name": name, "starts": starts})
     return environments
 
 
-def _read_start(record: Mapping[str, Any]) -> dict[str, Any]:
+def read_start(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the environment of one start; '' for entries that were not recorded."""
     # A package whose version is null was not installed.
     packages = _mapping(record.get("versions")).items()
@@ -171,7 +171,7 @@ def training_section(gathered: Gathered) -> dict[str, Any] | None:
     run_names = []
     evaluations = []
     for name, run, training in zip(gathered.names, gathered.runs, records, strict=True):
-        groups.setdefault(_describe_end(training), []).append(name)
+        groups.setdefault(describe_end(training), []).append(name)
         # Evaluations are marked if they have become stale since.
         stale = {known.step: known.stale for known in run.evaluations()}
         for known in metrics_evaluations(training):
@@ -181,7 +181,7 @@ def training_section(gathered: Gathered) -> dict[str, Any] | None:
         texts("Network", list(map(str, each(evaluations, "network")))),
         Column("epoch", "Epoch", is_count=True).with_values(each(evaluations, "epoch")),
         counts("Step", each(evaluations, "step")),
-        *_result_columns(evaluations),
+        *result_columns(evaluations),
     ]
     table = as_page(Table(run_names, columns, "Run"), "Evaluations during training")
     ends = [
@@ -191,7 +191,7 @@ def training_section(gathered: Gathered) -> dict[str, Any] | None:
     return {"ends": ends, "plot": training_figure(gathered), "evaluations": table}
 
 
-def _describe_end(training: Sequence[Record]) -> str:
+def describe_end(training: Sequence[Record]) -> str:
     """Return 'ended after 4 epochs (network.max_epochs)' for 'network.max_epochs = 4'."""
     ends = [record for record in training if record.get("kind") == "end"]
     if not ends:
@@ -205,7 +205,7 @@ def _describe_end(training: Sequence[Record]) -> str:
     return f"ended after {count_of(int(digits), unit)} ({setting})"
 
 
-def _result_columns(evaluations: Sequence[Evaluation]) -> Columns:
+def result_columns(evaluations: Sequence[Evaluation]) -> Columns:
     """Return EERs, values of other selection metrics, and losses, by set."""
     columns: Columns = []
     for set_name in dict.fromkeys(chain.from_iterable(each(evaluations, "eers"))):

@@ -254,12 +254,38 @@ def shortcut_section(audit: Audit) -> Section:
 
 def feature_panel(result: Result, audit: Audit) -> Panel:
     """Return the histograms of a feature in both classes."""
-    of_values = _word_bars if result.feature.is_word else _number_bars
-    of_classes, count, ticks, names = of_values(result, audit)
+    if result.feature.is_word:
+        # The most frequent words first; rare ones are in no bar.
+        words, codes, counted = np.unique(
+            np.array(result.values, str), return_inverse=True, return_counts=True
+        )
+        kept = np.argsort(-counted, kind="stable")[:_WORDS]
+        count = len(kept)
+        bar_of_word = np.full(len(words), -1)
+        bar_of_word[kept] = np.arange(count)
+        known, bar_of = np.ones(len(codes), bool), bar_of_word[codes]
+        ticks = (np.arange(count) + 0.5).tolist()
+        # Many names would overlap.
+        names = list(map(str, range(1, count + 1)))
+        if count <= _NAMED:
+            names = [shorten(name, _NAME) for name in words[kept].tolist()]
+    else:
+        count = _BINS
+        numbers = np.array(result.values, np.float64)
+        known = np.isfinite(numbers)
+        # A single outlier would push all others into one bar.
+        low, high = np.quantile(numbers[known], [0.01, 0.99])
+        if high <= low:
+            low, high = numbers[known].min(), numbers[known].max()
+        bar_of = np.searchsorted(np.linspace(low, high, count + 1)[1:-1], numbers, side="right")
+        ends = nice_ticks(float(low), float(high), 4)
+        ticks = ((np.array(ends) - low) / (high - low) * count).tolist()
+        names = list(map(tick_text, ends))
     edges = np.arange(count + 1, dtype=np.float64)
     lines: list[Line] = []
     highest = 1.0
-    for index, places in enumerate(of_classes):
+    for index, label in enumerate((True, False)):
+        places = bar_of[known & (audit.labels == label)]
         counted = np.bincount(places[places >= 0], minlength=count)
         shares = 100 * counted / max(len(places), 1)
         lines += bars(edges, shares, index)
@@ -277,38 +303,3 @@ def feature_panel(result: Result, audit: Audit) -> Panel:
         description=f"{title}. Shares of bona fide and of spoofed recordings.",
         lines=lines,
     )
-
-
-_Bars = tuple[list[np.ndarray], int, list[float], list[str]]
-
-
-def _number_bars(result: Result, audit: Audit) -> _Bars:
-    """Return the bars of numbers by class, the number of bars, ticks and their names."""
-    numbers = np.array(result.values, np.float64)
-    known = np.isfinite(numbers)
-    # A single outlier would push all others into one bar.
-    low, high = np.quantile(numbers[known], [0.01, 0.99])
-    if high <= low:
-        low, high = numbers[known].min(), numbers[known].max()
-    bars = np.searchsorted(np.linspace(low, high, _BINS + 1)[1:-1], numbers, side="right")
-    ends = nice_ticks(float(low), float(high), 4)
-    ticks = ((np.array(ends) - low) / (high - low) * _BINS).tolist()
-    of_classes = [bars[known & (audit.labels == label)] for label in (True, False)]
-    return of_classes, _BINS, ticks, list(map(tick_text, ends))
-
-
-def _word_bars(result: Result, audit: Audit) -> _Bars:
-    """Return the bars of words by class, the most frequent words first; -1 for rare ones."""
-    words, codes, counted = np.unique(
-        np.array(result.values, str), return_inverse=True, return_counts=True
-    )
-    kept = np.argsort(-counted, kind="stable")[:_WORDS]
-    places = np.full(len(words), -1)
-    places[kept] = np.arange(len(kept))
-    bars = places[codes]
-    # Many names would overlap.
-    names = list(map(str, range(1, len(kept) + 1)))
-    if len(kept) <= _NAMED:
-        names = [shorten(name, _NAME) for name in words[kept].tolist()]
-    of_classes = [bars[audit.labels == label] for label in (True, False)]
-    return of_classes, len(kept), (np.arange(len(kept)) + 0.5).tolist(), names

@@ -32,7 +32,6 @@ from asdf.commands.judged_files import (
 )
 from asdf.commands.options import Command, argument, option, replicates_option
 from asdf.commands.outputs import (
-    check_file,
     check_inputs,
     check_overwriting,
     output_name,
@@ -145,15 +144,6 @@ class Applied:
     fused: Scores
     labelled: bool
     scored: HowScored
-
-    def write(self, path: Path) -> None:
-        """Write the fused score file.
-
-        Raises:
-            AsdfError: it cannot be written.
-        """
-        labels = self.fused.labels if self.labelled else None
-        write_recorded(path, self.fused.ids, labels, self.fused.scores, self.scored)
 
 
 def read_development(args: FuseOptions) -> DevelopmentSet:
@@ -389,7 +379,9 @@ def main(arguments: list[str]) -> int:
 
     def write_out(path: Path) -> None:
         if applied is not None:
-            applied.write(path)
+            fused = applied.fused
+            labels = fused.labels if applied.labelled else None
+            write_recorded(path, fused.ids, labels, fused.scores, applied.scored)
         if args.networks:
             write_fused_system(path, args.networks, development, measured)
 
@@ -425,10 +417,6 @@ def _check(args: FuseOptions) -> None:
                 f"{option_name} has {len(words)} values, but the fusion has {len(args.scores)} "
                 "systems. Give one per system, in the same order."
             )
-    if args.networks and args.output:
-        check_file(args.output)
-        if args.output.suffix != ".json":
-            raise UsageError(
-                f"--output {args.output}: the name of a fused system must end in .json."
-            )
+    if args.networks and args.output and args.output.suffix != ".json":
+        raise UsageError(f"--output {args.output}: the name of a fused system must end in .json.")
     check_inputs([*map(Path, (*args.apply, *args.scores)), args.protocol])

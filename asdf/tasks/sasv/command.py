@@ -7,7 +7,8 @@ fractions; text and LaTeX have rates in per cent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,6 +30,7 @@ from asdf.tables.renderers import (
     as_lines,
     as_sheet,
     bounds_records,
+    records_of,
 )
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.tasks.sasv.sasv_files import (
@@ -83,8 +85,8 @@ def evaluate(args: EvaluateOptions, named: Sequence[System], screen: TextIO) -> 
     else:
         systems = [_Scored(one.name, _read_scores(one.path, keys)) for one in named]
     if args.fuse:
-        systems = _fuse(args, systems[0], cost)
-    summaries = [_summarise(args, scored, cost) for scored in systems]
+        systems = fuse(args, systems[0], cost)
+    summaries = [summarise(args, scored, cost) for scored in systems]
     # The fused system is the last one, and --path without a fusion is of a single system.
     scores = systems[-1].scores
     write_outputs(
@@ -132,7 +134,7 @@ def _join(keys: SasvTrials, cm: Path, asv: Path) -> SasvScores:
     return join_systems(keys, by_name, read_sasv_scores(asv), (input_name(cm), input_name(asv)))
 
 
-def _fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Scored]:
+def fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Scored]:
     """Return each system that decides by itself, before the fusion, and the fused one."""
     assert args.fuse is not None
     development = None
@@ -161,7 +163,7 @@ def _fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Sco
     ]
 
 
-def _summarise(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> SasvSummary:
+def summarise(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> SasvSummary:
     existing = system.scores.trials.columns
     by = ["attack"] if "attack" in existing else []
     if args.by is not None:
@@ -254,37 +256,43 @@ def sasv_systems_text(summaries: Sequence[SasvSummary]) -> str:
     return "\n".join(as_lines(Table(each(summaries, "name"), columns)))
 
 
+def results_tables(summary: SasvSummary) -> tuple[Table, Table]:
+    """Return all results of a system for programs, and those of its conditions, a row each."""
+    conditions = summary.conditions
+    values = texts("value", each(conditions, "value"))
+    of_conditions = each(conditions, "result")
+    whole: Columns = []
+    by_value: Columns = [values]
+    # All metrics have a column, including those that no system of this table has.
+    for key in each(fields(SasvResult), "name"):
+        whole.append(Column(key, key).with_values([getattr(summary.result, key)]))
+        by_value.append(Column(key, key).with_values(each(of_conditions, key)))
+    names = each(conditions, "column")
+    return Table([summary.name], whole, "system"), Table(names, by_value, "column")
+
+
 def sasv_json(summaries: Sequence[SasvSummary]) -> str:
     """Return a list with a record for each system."""
-    return as_json(
-        [
-            {
-                "system": summary.name,
-                **asdict(summary.result),
-                "cost": asdict(summary.cost),
-                "intervals_95": {
-                    "trials": bounds_records(summary.intervals),
-                    "speakers": bounds_records(summary.speaker_intervals),
-                },
-                "conditions": list(map(_condition_record, summary.conditions)),
-            }
-            for summary in summaries
-        ]
-    )
+    records = []
+    for summary in summaries:
+        whole, conditions = results_tables(summary)
+        (record,) = records_of(whole, is_whole=True)
+        record["cost"] = asdict(summary.cost)
+        record["intervals_95"] = {
+            "trials": bounds_records(summary.intervals),
+            "speakers": bounds_records(summary.speaker_intervals),
+        }
+        records.append({**record, "conditions": records_of(conditions, is_whole=True)})
+    return as_json(records)
 
 
 def sasv_csv(summaries: Sequence[SasvSummary]) -> str:
     """Return a row for each system and each of its conditions."""
     rows = []
     for summary in summaries:
-        known = [asdict(summary.result), *map(_condition_record, summary.conditions)]
-        rows += [{"system": summary.name, **record} for record in known]
-    # All metrics have a column, including those that no system of this table has.
-    return as_csv(["system", "column", "value", *asdict(SasvResult(0, 0, 0))], rows)
-
-
-def _condition_record(condition: SasvCondition) -> dict[str, Any]:
-    return {"column": condition.column, "value": condition.value, **asdict(condition.result)}
+        known = map(records_of, results_tables(summary))
+        rows += [{"system": summary.name, **record} for record in chain(*known)]
+    return as_csv(["system", "column", "value", *each(fields(SasvResult), "name")], rows)
 
 
 def sasv_latex(summaries: Sequence[SasvSummary]) -> str:

@@ -68,7 +68,6 @@ _LAYOUTS: Mapping[tuple[int, int], tuple[str, ...]] = {
 # Columns that name a trial or its key: results are not broken down by them.
 _NOT_COLUMNS = {"spk", "filename", "asv-label", "cm-label", "track_2_tag"}
 _SHOWN = 5
-_FilePath = AnyPath
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,16 +117,13 @@ class SasvScores:
             system: Name of the system, one of `SYSTEMS`; it must have scores.
             chosen: Mask of the trials to use, (trials,); None: all.
         """
-        scores = self.of(system)
-        kinds = self.trials.kinds
-        if scores is None or kinds is None:
-            raise ValueError(f"no {system} scores, or no kinds of trials")
+        scores, kinds = np.asarray(self.of(system)), np.asarray(self.trials.kinds)
         if chosen is not None:
             scores, kinds = scores[chosen], kinds[chosen]
         return [scores[kinds == kind] for kind in (TARGET, NONTARGET, SPOOF)]
 
 
-def read_sasv_keys(path: _FilePath) -> SasvTrials:
+def read_sasv_keys(path: AnyPath) -> SasvTrials:
     """Read the kind of each trial, and its other columns, from a file of keys.
 
     Raises:
@@ -135,22 +131,21 @@ def read_sasv_keys(path: _FilePath) -> SasvTrials:
             kind of trials is missing.
     """
     rows = _read_rows(path)
-    if "asv-label" not in rows.columns:
+    trials = rows.trials()
+    if trials.kinds is None:
         raise AsdfError(
             f"{path}: no column has the keys target, nontarget and spoof. Give the keys of the "
             "trials, such as ASVspoof5.eval.track_2.trial.tsv."
         )
-    trials = rows.trials()
-    stated = set() if trials.kinds is None else set(trials.kinds.tolist())
     for number, kind in enumerate(KINDS):
-        if number not in stated:
+        if number not in trials.kinds:
             raise AsdfError(
                 f"{path} has no {kind} trials. The metrics need target, nontarget and spoof trials."
             )
     return trials
 
 
-def read_sasv_scores(path: _FilePath) -> SasvScores:
+def read_sasv_scores(path: AnyPath) -> SasvScores:
     """Read scores of trials; their kinds are known only if the file contains keys.
 
     Raises:
@@ -158,8 +153,25 @@ def read_sasv_scores(path: _FilePath) -> SasvScores:
             (the message names file and line), or a system has scores for only some trials.
     """
     rows = _read_rows(path)
-    scores = {system: _scores_of(path, rows, f"{system}-score") for system in SYSTEMS}
-    if not any(values is not None for values in scores.values()):
+    scores: dict[str, Floats] = {}
+    for system in SYSTEMS:
+        column = f"{system}-score"
+        texts = rows.columns.get(column, ())
+        missing = [index for index, text in enumerate(texts) if text == "-"]
+        if len(missing) == len(texts):
+            continue
+        if missing:
+            raise AsdfError(
+                f"{path}, line {rows.lines[missing[0]]}: {len(missing)} of {len(texts)} trials "
+                f"have no {column}: a system scores all trials or none."
+            )
+        values = array("d")
+        for line, text in zip(rows.lines, texts, strict=True):
+            values.append(parse_score(text, path, line))
+            if not np.isfinite(values[-1]):
+                raise AsdfError(f"{path}, line {line}: the {column} '{text}' is not finite.")
+        scores[system] = np.array(values)
+    if not scores:
         raise AsdfError(
             f"{path} has no scores. Its columns are {', '.join(rows.columns)}; scores are "
             f"{', '.join(_HEADER[2:])}, or 'SPK UTT SCORE' without a header."
@@ -167,7 +179,7 @@ def read_sasv_scores(path: _FilePath) -> SasvScores:
     return SasvScores(rows.trials(), **scores)
 
 
-def with_keys(scores: SasvScores, keys: SasvTrials, path: _FilePath) -> SasvScores:
+def with_keys(scores: SasvScores, keys: SasvTrials, path: AnyPath) -> SasvScores:
     """Return the scores of the trials of `keys`, in their order.
 
     Args:
@@ -191,12 +203,12 @@ def with_keys(scores: SasvScores, keys: SasvTrials, path: _FilePath) -> SasvScor
             f"{_pairs(others)}. Are these the keys of another set?"
         )
     order = np.array([positions[name] for name in wanted], np.intp)
-    known = (scores.cm, scores.asv, scores.sasv)
+    known = map(scores.of, SYSTEMS)
     return SasvScores(keys, *(None if values is None else values[order] for values in known))
 
 
 def join_systems(
-    keys: SasvTrials, cm: Mapping[str, float], asv: SasvScores, paths: tuple[_FilePath, _FilePath]
+    keys: SasvTrials, cm: Mapping[str, float], asv: SasvScores, paths: tuple[AnyPath, AnyPath]
 ) -> SasvScores:
     """Return the scores of two systems in separate files, in the order of the keys.
 
@@ -220,7 +232,7 @@ def join_systems(
     return SasvScores(keys, cm=cm_scores, asv=asv_scores)
 
 
-def write_sasv_scores(path: _FilePath, scores: SasvScores) -> None:
+def write_sasv_scores(path: AnyPath, scores: SasvScores) -> None:
     """Write scores in the format of ASVspoof 5 track 2, atomically, in the order of the trials.
 
     If the path ends in .zip, the scores are the member score.tsv of a zip file.
@@ -247,7 +259,7 @@ def write_sasv_scores(path: _FilePath, scores: SasvScores) -> None:
 class _Rows:
     """The cells of a file, column by column, and the line numbers."""
 
-    def __init__(self, path: _FilePath, names: Sequence[str]) -> None:
+    def __init__(self, path: AnyPath, names: Sequence[str]) -> None:
         self.path = path
         self.columns: dict[str, list[str]] = {name: [] for name in names}
         # 4 bytes per line, of which a list of Python integers takes 36.
@@ -281,10 +293,10 @@ class _Rows:
         kinds = [KEYS.get(word.lower(), -1) for word in self.columns["asv-label"]]
         if -1 in kinds:
             index = kinds.index(-1)
+            key = self.columns["asv-label"][index][:40]
             raise AsdfError(
-                f"{self.path}, line {self.lines[index]}: the key "
-                f"'{self.columns['asv-label'][index][:40]}' is not one of target, nontarget and "
-                "spoof."
+                f"{self.path}, line {self.lines[index]}: the key '{key}' is not one of target, "
+                "nontarget and spoof."
             )
         if "attack" in columns:
             # Files have 'bonafide' here for targets and nontargets, which is not an attack.
@@ -293,7 +305,7 @@ class _Rows:
         return SasvTrials(speakers, utterances, np.array(kinds, np.int8), columns)
 
 
-def _read_rows(path: _FilePath) -> _Rows:
+def _read_rows(path: AnyPath) -> _Rows:
     first, lines = peek(numbered_lines(path))
     if not first:
         raise AsdfError(f"{path}: no trial in it. Was it copied whole?")
@@ -311,17 +323,15 @@ def _read_rows(path: _FilePath) -> _Rows:
     for number, line in lines:
         cells = [cell.strip() for cell in line.split(separator)]
         if len(cells) != len(names):
-            raise AsdfError(
-                f"{path}, line {number}: expected {len(names)} columns ({', '.join(names)}), found "
-                f"'{line[:120]}'."
-            )
+            columns = f"{len(names)} columns ({', '.join(names)})"
+            raise AsdfError(f"{path}, line {number}: expected {columns}, found '{line[:120]}'.")
         # The package of ASVspoof 5 also skips these lines of its table of keys.
         if tag is None or cells[tag] != "dummy":
             rows.add(number, cells)
     return rows
 
 
-def _find_layout(path: _FilePath, cells: Sequence[str]) -> Sequence[str]:
+def _find_layout(path: AnyPath, cells: Sequence[str]) -> Sequence[str]:
     """Return the names of the columns of a file without a header, from its first line."""
     for position, cell in enumerate(cells):
         layout = _LAYOUTS.get((len(cells), position))
@@ -339,25 +349,6 @@ def _find_layout(path: _FilePath, cells: Sequence[str]) -> Sequence[str]:
         "'SPK UTT ATTACK KEY', 'SPK UTT GENDER ATTACK KEY', 'SPK UTT SCORE' and 'SPK UTT SCORE "
         "KEY', with a KEY target, nontarget or spoof."
     )
-
-
-def _scores_of(path: _FilePath, rows: _Rows, column: str) -> Floats | None:
-    texts = rows.columns.get(column, ())
-    missing = [index for index, text in enumerate(texts) if text == "-"]
-    if len(missing) == len(texts):
-        return None
-    if missing:
-        raise AsdfError(
-            f"{path}, line {rows.lines[missing[0]]}: {len(missing)} of {len(texts)} trials have no "
-            f"{column}: a system scores all trials or none."
-        )
-    scores = array("d")
-    for line, text in zip(rows.lines, texts, strict=True):
-        score = parse_score(text, path, line)
-        if not np.isfinite(score):
-            raise AsdfError(f"{path}, line {line}: the {column} '{text}' is not finite.")
-        scores.append(score)
-    return np.array(scores)
 
 
 def _is_number(text: str) -> bool:

@@ -151,9 +151,7 @@ def sasv_result(
         >>> result.asv_eer, result.cm_eer, result.spoof
         (0.0, 0.0, 2)
     """
-    kinds = scores.trials.kinds
-    if kinds is None:
-        raise ValueError("the kinds of the trials are not known")
+    kinds = np.asarray(scores.trials.kinds)
     counted = kinds if chosen is None else kinds[chosen]
     values: dict[str, float] = {}
     if scores.sasv is not None:
@@ -222,39 +220,26 @@ def summarise_sasv(
         if len(set(scores.trials.speakers)) > 1:
             speaker_intervals = bootstrap.intervals(replicates, over_speakers=True)
     conditions: list[SasvCondition] = []
-    left_out = {}
+    left_out: dict[str, list[str]] = {}
+    kinds = np.asarray(scores.trials.kinds)
+    is_spoof = kinds == SPOOF
     for column in by:
-        of_column, lacking = _conditions(scores, column, cost, are_llrs)
-        conditions += of_column
-        if lacking:
-            left_out[column] = lacking
+        values = np.asarray(scores.trials.columns[column])
+        of_spoofs = set(values[is_spoof].tolist())
+        is_of_spoofs_alone = not of_spoofs.intersection(values[~is_spoof].tolist())
+        for value in sorted(set(values.tolist()) - {"-"}):
+            chosen = values == value
+            if is_of_spoofs_alone and value not in of_spoofs:
+                continue
+            if is_of_spoofs_alone:
+                chosen |= ~is_spoof
+            if len(set(kinds[chosen].tolist())) < len(KINDS):
+                left_out.setdefault(column, []).append(value)
+                continue
+            of_value = sasv_result(scores, cost, chosen, are_llrs=are_llrs)
+            conditions.append(SasvCondition(column, value, of_value))
     drawn = (intervals, speaker_intervals)
     return SasvSummary(name, result, cost, *drawn, tuple(conditions), left_out)
-
-
-def _conditions(
-    scores: SasvScores, column: str, cost: TandemCost, are_llrs: bool
-) -> tuple[list[SasvCondition], list[str]]:
-    """Return the conditions of a column, and its values that lack a kind of trials."""
-    kinds = np.asarray(scores.trials.kinds)
-    values = np.asarray(scores.trials.columns[column])
-    is_spoof = kinds == SPOOF
-    of_spoofs = set(values[is_spoof].tolist())
-    is_of_spoofs_alone = not of_spoofs.intersection(values[~is_spoof].tolist())
-    conditions = []
-    lacking = []
-    for value in sorted(set(values.tolist()) - {"-"}):
-        chosen = values == value
-        if is_of_spoofs_alone:
-            if value not in of_spoofs:
-                continue
-            chosen |= ~is_spoof
-        if len(set(kinds[chosen].tolist())) < len(KINDS):
-            lacking.append(value)
-            continue
-        result = sasv_result(scores, cost, chosen, are_llrs=are_llrs)
-        conditions.append(SasvCondition(column, value, result))
-    return conditions, lacking
 
 
 class _Bootstrap:
@@ -338,12 +323,12 @@ class _Bootstrap:
 
     def _eers(self, target: Counts, nontarget: Counts, spoof: Counts) -> list[float]:
         """Return the EERs of `DRAWN` for one replicate, from the counts of its trials."""
-        impostors = np.concatenate([nontarget, spoof])
-        return [
-            replicate_eer(self._all.sums(target, impostors)),
-            replicate_eer(self._nontargets.sums(target, nontarget)),
-            replicate_eer(self._spoofs.sums(target, spoof)),
-        ]
+        sums = (
+            self._all.sums(target, np.concatenate([nontarget, spoof])),
+            self._nontargets.sums(target, nontarget),
+            self._spoofs.sums(target, spoof),
+        )
+        return list(map(replicate_eer, sums))
 
     def _rates(self, target: Counts, nontarget: Counts, spoof: Counts) -> Floats:
         """Return miss, false alarm and spoof false alarm rates of a replicate, (3, blocks + 1)."""
@@ -435,8 +420,6 @@ def fit_fusion(kind: str, development: SasvScores | None, cost: TandemCost = TAN
         UsageError: no development set.
         AsdfError: a system has no scores in the set, or higher scores do not mean targets.
     """
-    if kind not in FUSIONS:
-        raise ValueError(f"{kind!r} is not one of {FUSIONS}")
     if kind == "sum":
         return SasvFusion(kind)
     if development is None:
@@ -449,17 +432,18 @@ def fit_fusion(kind: str, development: SasvScores | None, cost: TandemCost = TAN
             "the development set has no scores of both systems: columns cm-score and asv-score."
         )
     target, nontarget, _ = development.by_kind("asv")
-    asv_scale, asv_offset = _fit("ASV", target, nontarget)
-    target, nontarget, spoof = development.by_kind("cm")
-    cm_scale, cm_offset = _fit("CM", np.concatenate([target, nontarget]), spoof)
+    speech, speech_too, spoof = development.by_kind("cm")
+    fitted = []
+    for system, positive, negative in (
+        ("ASV", target, nontarget),
+        ("CM", np.concatenate([speech, speech_too]), spoof),
+    ):
+        try:
+            fitted.append(fit_llr(positive, negative))
+        except AsdfError as error:
+            raise AsdfError(f"{system} scores of the development set: {error}") from None
     share = None
     if kind == "nonlinear":
         share = cost.spoof_weight / (cost.nontarget_weight + cost.spoof_weight)
-    return SasvFusion(kind, asv_scale, asv_offset, cm_scale, cm_offset, share)
-
-
-def _fit(system: str, positive: Floats, negative: Floats) -> tuple[float, float]:
-    try:
-        return fit_llr(positive, negative)
-    except AsdfError as error:
-        raise AsdfError(f"{system} scores of the development set: {error}") from None
+    asv, cm = fitted
+    return SasvFusion(kind, *asv, *cm, share)

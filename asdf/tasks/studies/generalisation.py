@@ -274,9 +274,15 @@ class _Table:
             if not by_name:
                 continue
             eers = {name: spreads(draws)[0] for name, draws in by_name.items()}
+            leader = ""
+            # A leader over the second is assumed to lead all others.
+            first, *others = sorted(by_name, key=lambda name: eers[name].mean)
+            # Without replicates there is nothing to test.
+            with suppress(AsdfError):
+                tested = others and compare_seeds(by_name[first], by_name[others[0]])
+                leader = first if tested and is_worse(tested) else ""
             title = f"{kind}, {len(set_names)} sets{of_which}"
-            row = EerRow(title, bona_fide, spoof, eers, tuple(set_names), leader=_leader(by_name))
-            rows.append(row)
+            rows.append(EerRow(title, bona_fide, spoof, eers, tuple(set_names), leader=leader))
         return rows
 
     def _draws_on(self, known: Configuration, set_name: str) -> SeedDraws | None:
@@ -308,20 +314,6 @@ def pool(by_set: Mapping[str, Scores]) -> Scores:
     joined = join([Scores(s.ids, s.labels, s.scores, name=name) for name, s in by_set.items()])
     values = np.concatenate([scores.scores for scores in by_set.values()])
     return Scores(list(joined.ids), joined.labels, values)
-
-
-def _leader(by_name: Mapping[str, SeedDraws]) -> str:
-    """Return the configuration that is significantly better than the second; '' if none is."""
-    # A leader over the second is assumed to lead all others.
-    ranked = sorted(by_name, key=lambda name: float(by_name[name].measured[:, 0].mean()))
-    if len(ranked) < 2:
-        return ""
-    try:
-        # Without replicates there is nothing to test.
-        tested = compare_seeds(by_name[ranked[0]], by_name[ranked[1]])
-    except AsdfError:
-        return ""
-    return ranked[0] if is_worse(tested) else ""
 
 
 def _published_words(set_name: str, measured: Sequence[Measured]) -> str:

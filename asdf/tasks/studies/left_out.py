@@ -202,29 +202,30 @@ def _tables(
     by_column: dict[str, list[LeftOutSystem]] = {}
     for system in systems:
         by_column.setdefault(system.column, []).append(system)
-    return {name: _table(of, headings, name if is_sorted else "") for name, of in by_column.items()}
-
-
-def _table(systems: Sequence[LeftOutSystem], headings: list[str], worst_of: str) -> Table:
     seeds, mean, worst = headings
-    columns: Columns = [
-        counts(seeds, [len(system.seeds) for system in systems]),
-        (rate(mean), [Value.of_spread(system.mean) for system in systems]),
-    ]
-    highest = [system.eer(system.worst) for system in systems]
-    # The page sorts by columns, which takes a column of numbers alone.
-    if worst_of:
-        columns.append(rate(worst, is_shaded=True).with_values(highest))
-        columns.append(texts(f"Worst {worst_of}", each(systems, "worst")))
-    else:
-        named = zip(highest, each(systems, "worst"), strict=True)
-        columns.append(texts(worst, [f"{RATE.format(eer)} ({value})" for eer, value in named]))
-    for value in sorted({value for system in systems for value in system.values}):
-        eers = [system.eer(value) if value in system.results else None for system in systems]
-        columns.append(rate(value, is_shaded=True).with_values(eers))
-    rows = each(systems, "name")
-    heading = "" if seeds == "seeds" else "System"
-    return Table(rows, columns, heading, left_out_sentences(systems), labels_of(rows, _LABEL))
+    tables = {}
+    for name, of_column in by_column.items():
+        columns: Columns = [
+            counts(seeds, [len(system.seeds) for system in of_column]),
+            (rate(mean), [Value.of_spread(system.mean) for system in of_column]),
+        ]
+        highest = [system.eer(system.worst) for system in of_column]
+        named = each(of_column, "worst")
+        # The page sorts by columns, which takes a column of numbers alone.
+        if is_sorted:
+            columns.append(rate(worst, is_shaded=True).with_values(highest))
+            columns.append(texts(f"Worst {name}", named))
+        else:
+            pairs = zip(highest, named, strict=True)
+            columns.append(texts(worst, [f"{RATE.format(eer)} ({value})" for eer, value in pairs]))
+        for value in sorted({value for system in of_column for value in system.values}):
+            eers = [system.eer(value) if value in system.results else None for system in of_column]
+            columns.append(rate(value, is_shaded=True).with_values(eers))
+        rows = each(of_column, "name")
+        heading = "" if seeds == "seeds" else "System"
+        notes = left_out_sentences(of_column)
+        tables[name] = Table(rows, columns, heading, notes, labels_of(rows, _LABEL))
+    return tables
 
 
 def left_out_sentences(systems: Sequence[LeftOutSystem]) -> list[str]:

@@ -174,7 +174,7 @@ def measure_over_seeds(
             for system, seed in zip(configuration.systems, configuration.seeds, strict=True):
                 if system in on_set:
                     run, network = runs[on_set[system].run], on_set[system].network
-                    read = partial(_read_scored, run, network, set_name)
+                    read = partial(read_scored, run, network, set_name)
                     result = on_set[system].summary.result
                     member = Member(system, seed, result, read, validation_cost(run, network))
                     members.setdefault(configuration.name, []).append(member)
@@ -182,7 +182,8 @@ def measure_over_seeds(
     return over
 
 
-def _read_scored(run: RunFolder, network: str, set_name: str) -> tuple[Scores, TrialList | None]:
+def read_scored(run: RunFolder, network: str, set_name: str) -> tuple[Scores, TrialList | None]:
+    """Return the scores of a run's network on a set, and the columns of its trials."""
     # Again each time they are needed: the scores of all systems may not fit into memory.
     return run.scores(network, set_name), run.trials(set_name)
 
@@ -211,7 +212,7 @@ def measure_set(
                 where = f"{configuration.name} on {set_name}"
                 over.findings.append(ReportFinding(where, "warning", f"no interval: {error}"))
         seeds = tuple(each(of_set, "seed"))
-        best = _best_seed(of_set) if len(of_set) > 1 else None
+        best = best_seed(of_set) if len(of_set) > 1 else None
         results.append(SeedResult(configuration, set_name, seeds, eer, min_dcf, best, draws))
     results.sort(key=lambda result: result.eer.mean)
     over.by_set[set_name] = results
@@ -233,7 +234,7 @@ def draw_members(
     return draw_seeds(seeds, scores, trials, replicates=replicates, cost=cost)
 
 
-def _best_seed(members: Sequence[Member]) -> BestSeed:
+def best_seed(members: Sequence[Member]) -> BestSeed:
     """Return the best seed by the networks' validation, or else by the set itself."""
     validated = [member.validated for member in members if member.validated is not None]
     names = {name for _, name in validated}

@@ -135,6 +135,23 @@ def evaluate_sources(
     recalls = right / np.maximum(trials_K, 1)
     f1s = _f1_of_classes(confusion.astype(np.float64))
     columns = [column.tolist() for column in (precisions, recalls, f1s, trials_K)]
+    open_set = None
+    if trials.curve is not None:
+        # Equations 9 and 10 of Dhamija et al., "Reducing network agnostophobia", NeurIPS 2018: at
+        # each threshold, the proportion of known trials that are classified correctly with at least
+        # that score is plotted over the proportion of unknown trials with at least that score. From
+        # the highest threshold to the lowest, both rates rise along the curve.
+        known = trials.is_known
+        thresholds = np.unique(trials.scores)[::-1]
+        accepted = _rate_at_or_above(trials.scores[~known], thresholds, (~known).sum())
+        called = _rate_at_or_above(trials.scores[trials.is_correct], thresholds, known.sum())
+        correct_at = []
+        for limit in FALSE_POSITIVE_RATES:
+            # 0 if even the highest threshold accepts more unknown trials.
+            correct_at.append(float(np.append(0.0, called[1:][accepted[1:] <= limit]).max()))
+        eer, threshold = trials.curve.eer()
+        oscr = values["oscr"]
+        open_set = OpenSet(rejection, eer, threshold, oscr, accepted, called, tuple(correct_at))
     intervals = {}
     if replicates:
         # Trials without a class are not drawn.
@@ -149,7 +166,7 @@ def evaluate_sources(
         of_no_class=len(scores) - len(trials.truths),
         closed={name: values[name] for name in CLOSED_METRICS},
         by_class=[ClassResult(*row) for row in zip(scores.classes, *columns, strict=True)],
-        open=_open_set(trials, rejection) if not trials.is_known.all() else None,
+        open=open_set,
         intervals=intervals,
     )
 
@@ -177,26 +194,6 @@ def rejection_scores(scores: SourceScores, rejection: Rejection) -> Floats:
     elif rejection == "logit":
         values = logs_NK.max(axis=1) + scores.energies
     return values
-
-
-def accuracy_of(confusion_KK: Counts) -> float:
-    """Return the proportion of trials that are classified correctly."""
-    return float(np.trace(confusion_KK) / confusion_KK.sum())
-
-
-def balanced_accuracy_of(confusion_KK: Counts) -> float:
-    """Return the mean recall of the classes that have trials."""
-    trials_K = confusion_KK.sum(axis=1)
-    # A class without trials has no recall, and scikit-learn leaves it out.
-    has_trials = trials_K > 0
-    return float((np.diag(confusion_KK)[has_trials] / trials_K[has_trials]).mean())
-
-
-def macro_f1_of(confusion_KK: Counts) -> float:
-    """Return the mean F1 of the classes that have trials or predictions."""
-    # As scikit-learn, which averages over the labels in truths and calls.
-    occurs = confusion_KK.sum(axis=1) + confusion_KK.sum(axis=0) > 0
-    return float(_f1_of_classes(confusion_KK)[occurs].mean())
 
 
 def _f1_of_classes(confusion_KK: Counts) -> Floats:
@@ -279,10 +276,13 @@ class _Trials:
     def values(self, weights: Floats) -> dict[str, float]:
         """Return all metrics of the trials, with `weights` (trials,) as their counts."""
         confusion = self.confusion(weights)
+        right, trials_K, calls_K = np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
+        # As scikit-learn: a class without trials has no recall, one without trials and calls no F1.
+        has_trials, occurs = trials_K > 0, trials_K + calls_K > 0
         values = {
-            "accuracy": accuracy_of(confusion),
-            "balanced_accuracy": balanced_accuracy_of(confusion),
-            "macro_f1": macro_f1_of(confusion),
+            "accuracy": float(right.sum() / confusion.sum()),
+            "balanced_accuracy": float((right[has_trials] / trials_K[has_trials]).mean()),
+            "macro_f1": float(_f1_of_classes(confusion)[occurs].mean()),
         }
         if self.curve is not None:
             # The EER is located by counting, in integers.
@@ -298,31 +298,6 @@ class _Trials:
             pairs = weights[self.is_known].sum() * totals[-1]
             values["oscr"] = float((weights[self.is_correct] * wins).sum() / 2 / pairs)
         return values
-
-
-def _open_set(trials: _Trials, rejection: str) -> OpenSet:
-    """Return the results of rejection, with the OSCR curve.
-
-    Source: Dhamija et al., "Reducing network agnostophobia", NeurIPS 2018, equations 9 and 10. At
-    each threshold, the proportion of known trials that are classified correctly with at least that
-    score is plotted over the proportion of unknown trials with at least that score.
-    """
-    assert trials.curve is not None
-    known = trials.is_known
-    thresholds = np.unique(trials.scores)[::-1]
-    # From the highest threshold to the lowest, both rates rise along the curve.
-    false_positives = _rate_at_or_above(trials.scores[~known], thresholds, (~known).sum())
-    correct_rates = _rate_at_or_above(trials.scores[trials.is_correct], thresholds, known.sum())
-    correct_at = []
-    for allowed_rate in FALSE_POSITIVE_RATES:
-        # 0 if even the highest threshold accepts more unknown trials.
-        allowed = np.append(0.0, correct_rates[1:][false_positives[1:] <= allowed_rate])
-        correct_at.append(float(allowed.max()))
-    eer, threshold = trials.curve.eer()
-    oscr = trials.values(np.ones(len(known)))["oscr"]
-    return OpenSet(
-        rejection, eer, threshold, oscr, false_positives, correct_rates, tuple(correct_at)
-    )
 
 
 def _rate_at_or_above(scores: Floats, thresholds: Floats, total: int) -> Floats:
@@ -430,7 +405,7 @@ def sources_text(title: str, result: SourceResult) -> str:
         "",
         *as_lines(class_table(result, ("class", "trials", "precision", "recall", "F1"))),
     ]
-    if has_matrix_table(result):
+    if len(result.classes) <= _MOST_COLUMNS:
         lines += ["", *as_lines(matrix_table(result, "trials of, called"))]
     return "\n".join(lines)
 
@@ -522,11 +497,6 @@ def source_result(record: Mapping[str, Any]) -> SourceResult:
         open=open_set,
         intervals=read_intervals(record),
     )
-
-
-def has_matrix_table(result: SourceResult) -> bool:
-    """Whether the confusion matrix has few enough columns for a table."""
-    return len(result.classes) <= _MOST_COLUMNS
 
 
 def confusion_matrix(result: SourceResult, title: str = "") -> Matrix:

@@ -302,9 +302,27 @@ def read_source_scores(path: AnyPath) -> SourceScores:
     rows = []
     for number, line in lines:
         cells = line.split("\t")
+        try:
+            row = np.array(list(map(read_number, cells[2:])))
+        except ValueError:
+            # Refused below, like a number that is not finite.
+            row = np.array([np.nan])
+        if len(cells) != len(header) or not np.isfinite(row).all():
+            raise AsdfError(
+                f"{path}, line {number}: expected {len(header)} values with TABs between them, "
+                "finite numbers from the third on."
+            )
+        highest, total = row[1:].max(), float(np.exp(row[1:]).sum())
+        if highest > _ROUNDING or abs(total - 1) > _SUM_TOLERANCE:
+            raise AsdfError(
+                f"{path}, line {number}: the columns from the fourth on hold logarithms of "
+                "probabilities, which are at most 0 and whose probabilities sum to 1; here the "
+                f"highest is {highest:.6g}, and the sum {total:.6g}. Was the line cut or edited? "
+                "Score the set again."
+            )
         ids.append(cells[0])
-        rows.append(_parse_row(cells, len(header), f"{path}, line {number}"))
         truths.append(cells[1] or NO_CLASS)
+        rows.append(row)
     if not ids:
         raise AsdfError(f"{path}: no trial in it. Was the scoring interrupted?")
     # In one spelling, since 'a//b' and 'a/b' are one recording.
@@ -314,27 +332,3 @@ def read_source_scores(path: AnyPath) -> SourceScores:
     numbers = np.array(rows, np.float64)
     classes = tuple(header[_BEFORE_CLASSES:])
     return SourceScores(ids, header[1], classes, truths, numbers[:, 0], numbers[:, 1:])
-
-
-def _parse_row(cells: Sequence[str], columns: int, where: str) -> Floats:
-    """Return the numbers of a row: its energy, then the log probabilities."""
-    try:
-        row = np.array([read_number(cell) for cell in cells[2:]])
-    except ValueError:
-        # Refused below, like a number that is not finite.
-        row = np.array([np.nan])
-    if len(cells) != columns or not np.isfinite(row).all():
-        raise AsdfError(
-            f"{where}: expected {columns} values with TABs between them, finite numbers from the "
-            "third on."
-        )
-    log_probabilities = row[1:]
-    total = float(np.exp(log_probabilities).sum())
-    if log_probabilities.max() > _ROUNDING or abs(total - 1) > _SUM_TOLERANCE:
-        raise AsdfError(
-            f"{where}: the columns from the fourth on hold logarithms of probabilities, which are "
-            "at most 0 and whose probabilities sum to 1; here the highest is "
-            f"{log_probabilities.max():.6g}, and the sum {total:.6g}. Was the line cut or edited? "
-            "Score the set again."
-        )
-    return row

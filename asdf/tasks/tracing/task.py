@@ -349,9 +349,19 @@ def build_head(
             f"numbers), which {settings.network.network_class} does not return. Set source.column "
             "= None, or make its forward return embeddings first."
         )
-    head = construct_head(settings, embeddings.shape[1], classes, folder)
-    head = head.to(parameter.device, form)
+    kind = find_head_class(settings, folder)
+    dimension = embeddings.shape[1]
     name = f"{HEAD}: {settings.source.head}"
+    advice = (
+        "A head's constructor takes the settings, the dimension of an embedding and the number of "
+        "classes; see asdf.networks.ClassHead."
+    )
+    failed = f"{name}(settings, {dimension}, {classes}) failed"
+    # The CPU's generator alone, since weights are drawn there; they depend on the seed alone.
+    with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
+        torch.manual_seed(derived_seed(settings.recipe.seed, "class head"))
+        head = kind(settings, dimension, classes)
+    head = head.to(parameter.device, form)
     with torch.no_grad(), UserErrors(f"{name} fails"):
         logits = head.logits(embeddings)
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
@@ -362,26 +372,6 @@ def build_head(
             "before the first step; nothing was written."
         )
     return head
-
-
-def construct_head(
-    settings: Sections, dimension: int, classes: int, folder: Path | None
-) -> ClassHead:
-    """Return the head, whose random weights depend on the seed alone.
-
-    Raises:
-        UsageError, AsdfError: as `find_head_class`; or its constructor fails.
-    """
-    kind = find_head_class(settings, folder)
-    failed = f"{HEAD}: {settings.source.head}(settings, {dimension}, {classes}) failed"
-    advice = (
-        "A head's constructor takes the settings, the dimension of an embedding and the number of "
-        "classes; see asdf.networks.ClassHead."
-    )
-    # The CPU's generator alone, since weights are drawn there.
-    with torch.random.fork_rng(devices=[]), UserErrors(failed, advice):
-        torch.manual_seed(derived_seed(settings.recipe.seed, "class head"))
-        return kind(settings, dimension, classes)
 
 
 class SourceTracing(Task):

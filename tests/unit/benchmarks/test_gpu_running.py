@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
-
-# Not installed: it lies next to asdf/ in the checkout.
-sys.path.insert(0, str(ROOT))
-
 from benchmarks.gpu.groups import GROUPS, PATIENCE, Group, Setup
 from benchmarks.gpu.running import GroupRun
 from benchmarks.gpu.verdict import FAIL, NOT_RUN, PASS
 from benchmarks.harness import error_line
+from tests.conftest import ROOT
 
 HERE = "tests.unit.benchmarks"
 

@@ -1,13 +1,8 @@
 """Utterances per second that are computed: what limits them, and that the page has them."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-
-# Not installed: it lies next to asdf/ in the checkout.
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from benchmarks import gpu_speed
 from benchmarks.harness import ROOT

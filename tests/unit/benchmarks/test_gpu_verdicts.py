@@ -6,16 +6,10 @@ import getpass
 import json
 import math
 import socket
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-
-from tests.conftest import ROOT
-
-# Not installed: it lies next to asdf/ in the checkout.
-sys.path.insert(0, str(ROOT))
 
 from asdf.settings.sections import Sections
 from benchmarks.gpu import presence, rawboost, resume, values
@@ -38,6 +32,7 @@ from benchmarks.gpu.verdict import (
     measured,
     not_run,
 )
+from tests.conftest import ROOT
 
 CPU = torch.device("cpu")
 

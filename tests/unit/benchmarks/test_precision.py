@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +11,6 @@ import torch
 import torch.nn.functional as F
 
 from asdf.errors import UsageError
-
-# Not installed: it lies next to asdf/ in the checkout.
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-
 from benchmarks import precision
 from benchmarks.precision import BF16, FP32, TF32, TF32_CUT, Effect
 from benchmarks.tf32 import round_to_tf32, tf32_products

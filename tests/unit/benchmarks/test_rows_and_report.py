@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-
-# Not installed: it lies next to asdf/ in the checkout.
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from asdf.errors import AsdfError
 from benchmarks.chart import Bar, chart

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-
-# Not installed: it lies next to asdf/ in the checkout.
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from asdf.audio.rawboost import boost, draw
 from asdf.data.datasets import TrainingClips, WholeUtterances

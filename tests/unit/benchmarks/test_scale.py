@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-# Not installed: it lies next to asdf/ in the checkout.
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-
 from asdf.data.training_plan import TrainingPlan
 from asdf.trials.packed_names import Names
 from benchmarks import scale, scale_costs

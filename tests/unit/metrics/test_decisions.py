@@ -23,21 +23,15 @@ from asdf.metrics.decisions import (
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.summary import summarise
 from asdf.trials.trial_list import TrialList
-from tests.unit.metrics.strategies import classes
+from tests.unit.metrics.strategies import classes, scores_of
 
 # Three of four bona fide and one of two spoofs are accepted at 0.
 BONA_FIDE = [2.0, 1.0, 0.0, -1.0]
 SPOOF = [-2.0, 0.5]
 
 
-def _scores(bona_fide, spoof) -> Scores:
-    labels = np.repeat([1, 0], [len(bona_fide), len(spoof)])
-    values = np.array([*bona_fide, *spoof], float)
-    return Scores([f"u{i}" for i in range(len(labels))], labels, values)
-
-
 def test_values_by_hand():
-    decisions = decide(_scores(BONA_FIDE, SPOOF), Threshold(0.0, "stated"))
+    decisions = decide(scores_of(BONA_FIDE, SPOOF), Threshold(0.0, "stated"))
     assert decisions.confusion == Confusion(3, 1, 1, 1)
     assert decisions.confusion.values() == {
         "accuracy": 4 / 6,
@@ -75,7 +69,7 @@ def test_values_of_scikit_learn(scores, threshold):
             expected[f"{metric}_{name}"] = function(
                 labels, decided, pos_label=label, zero_division=0
             )
-    values = decide(_scores(*scores), Threshold(threshold, "")).confusion.values()
+    values = decide(scores_of(*scores), Threshold(threshold, "")).confusion.values()
     assert values == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
@@ -168,7 +162,7 @@ def test_speakers_are_drawn_whole():
 
 
 def test_decisions_without_an_error_have_exact_bounds():
-    scores = _scores(np.linspace(1, 2, 50), np.linspace(-2, -1, 20))
+    scores = scores_of(np.linspace(1, 2, 50), np.linspace(-2, -1, 20))
     decisions = decide(scores, Threshold(0.0, ""), replicates=100)
     # No error in n trials: p with (1 - p)^n = .025; of all trials, of a class, of the smaller one.
     expected = {"accuracy": 70, "recall_bona_fide": 50, "recall_spoof": 20, "macro_f1": 20}
@@ -177,14 +171,16 @@ def test_decisions_without_an_error_have_exact_bounds():
         assert (interval.value, interval.high) == (1, 1)
         assert interval.low == pytest.approx(0.025 ** (1 / trials))
     # A rate of which no trial is right is bounded from above.
-    wrong = decide(_scores(np.full(50, -1.0), np.full(20, -1.0)), Threshold(0.0, ""), replicates=9)
+    wrong = decide(
+        scores_of(np.full(50, -1.0), np.full(20, -1.0)), Threshold(0.0, ""), replicates=9
+    )
     recall = wrong.intervals["recall_bona_fide"]
     assert (recall.low, recall.value) == (0, 0)
     assert recall.high == pytest.approx(1 - 0.025 ** (1 / 50))
 
 
 def test_a_summary_has_decisions_by_condition():
-    scores = _scores(BONA_FIDE, SPOOF)
+    scores = scores_of(BONA_FIDE, SPOOF)
     kinds = ["speech", "speech", "music", "music", "speech", "music"]
     trials = TrialList(scores.ids, scores.labels, columns={"type": kinds})
     summary = summarise(
@@ -201,7 +197,7 @@ def test_a_summary_has_decisions_by_condition():
 
 
 def test_decisions_that_are_turned_round():
-    turned = decide(_scores([-1.0, -2.0], [1.0, 2.0]), Threshold(0.0, ""))
+    turned = decide(scores_of([-1.0, -2.0], [1.0, 2.0]), Threshold(0.0, ""))
     (finding,) = find_turned(turned)
     assert "0.00 %" in finding.message
-    assert find_turned(decide(_scores([1.0], [0.0, 1.0]), Threshold(0.5, ""))) == []
+    assert find_turned(decide(scores_of([1.0], [0.0, 1.0]), Threshold(0.5, ""))) == []

@@ -30,6 +30,7 @@ from asdf.tasks.studies.over_seeds import compare_seeds, draw_seeds, spreads
 from asdf.tasks.tracing.source_measures import evaluate_sources
 from asdf.tasks.tracing.source_scores import SourceScores
 from benchmarks.interval_coverage import GRID, SHAPES, Population
+from tests.unit.metrics.strategies import scores_of
 
 pytestmark = pytest.mark.slow
 
@@ -45,11 +46,6 @@ def holds(intervals: list[Interval], truth: float, *, lowest=LOWEST, highest=HIG
     most = stats.binom.ppf(0.999, sets, highest)
     share = covered / sets
     assert fewest <= covered <= most, f"{share:.3f} of {sets} sets, {fewest} to {most} expected"
-
-
-def scores_of(bona_fide: np.ndarray, spoof: np.ndarray) -> Scores:
-    labels = np.repeat([1, 0], [bona_fide.size, spoof.size])
-    return Scores([f"u{i}" for i in range(labels.size)], labels, np.concatenate([bona_fide, spoof]))
 
 
 @pytest.mark.parametrize(

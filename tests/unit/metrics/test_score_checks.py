@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from asdf.evaluation import check_scores, eer, tied_proportion
+from asdf.metrics.score_checks import another_subset
 
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 2, 2000)
@@ -118,3 +119,24 @@ def test_turned_round_is_said_where_it_is_significant(count, warned):
     assert eer(bona_fide, spoof)[0] - eer(-bona_fide, -spoof)[0] > 0.02
     messages = [finding.message for finding in check_scores(labels, scores)]
     assert [("rank test, p = " in message) for message in messages] == [True] * warned
+
+
+@pytest.mark.parametrize(
+    ("trials", "what", "published"),
+    [
+        (181_566, "as many as ASVspoof 2021 LA has in all subsets", "148,176"),
+        (16_926, "as many as ASVspoof 2021 LA has in hidden", "148,176"),
+        (611_829, "as many as ASVspoof 2021 DF has in all subsets", "533,928"),
+        (59_325, "as many as ASVspoof 2021 DF has in progress", "533,928"),
+    ],
+)
+def test_other_subsets_than_published_numbers_are_of(trials, what, published):
+    (finding,) = another_subset(trials)
+    assert finding.level == "warning"
+    assert what in finding.message
+    assert f"({published} trials)" in finding.message
+
+
+@pytest.mark.parametrize("trials", [148_176, 533_928, 71_237, 680_774, 1000])
+def test_other_sizes_are_left_in_peace(trials):
+    assert another_subset(trials) == []

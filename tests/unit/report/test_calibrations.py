@@ -53,21 +53,12 @@ def test_the_pictures_are_of_the_ratios_of_the_scores(run: Path) -> None:
         total = cllr(bona_fide, spoof)
         assert f"small on {name}: Cllr {total:.3f} bits" in section.sentences[1]
         assert [figure.kind for figure in section.figures] == ["tippett", "ece", "reliability"]
-        tippett, ece, reliability = (figure.panels[0] for figure in section.figures)
+        # The corners are those of the ratios: `test_llr_pictures` holds each plot against them.
+        tippett = section.figures[0].panels[0]
         for line, values in zip(tippett.lines, (bona_fide, spoof), strict=True):
             corners = np.array(line.points).reshape(-1, 2)
-            for x in (-0.7, 0.0, 0.6):
-                share = 100 * float(np.mean(values / math.log(10) >= x))
-                height = corners[corners[:, 0] >= x][0, 1]
-                assert height == pytest.approx(share, abs=0.01)
-        middle = np.array(ece.lines[0].points).reshape(-1, 2)[60]
-        assert middle == pytest.approx([0.0, total], abs=1e-4)
-        marks = np.array(reliability.lines[-1].points).reshape(-1, 2)
-        odds = np.concatenate([bona_fide, spoof]) + math.log(40 / 60)
-        stated = 1 / (1 + np.exp(-odds))
-        lowest = stated < 0.1
-        share = 100 * float(np.mean(np.arange(100)[lowest] < 40))
-        assert marks[0] == pytest.approx([100 * stated[lowest].mean(), share], abs=1e-2)
+            share = 100 * float(np.mean(values / math.log(10) >= 0.6))
+            assert corners[corners[:, 0] >= 0.6][0, 1] == pytest.approx(share, abs=0.01)
 
 
 def test_the_set_that_was_learnt_from_is_said_to_be(run: Path) -> None:

@@ -64,18 +64,6 @@ def test_the_command_writes_a_row_per_configuration(folders, tmp_path, capsys):
     assert "are the same file" in capsys.readouterr().err
 
 
-def test_single_runs_have_their_intervals(folders):
-    gathered = gathered_of(folders[0], folders[3], replicates=100)
-    head, good, bad = cells_of(runs_to_latex(gathered))
-    assert head == ["System", "eval"]
-    interval = gathered.on("eval")[0].summary.speaker_intervals.eer
-    low, high = f"{100 * interval.low:.2f}", f"{100 * interval.high:.2f}"
-    assert good[1] == f"\\textbf{{{100 * eer_of(folders[0]):.2f}}} ({low}--{high})"
-    assert "textbf" not in bad[1]
-    note = f"in brackets: 95 \\% intervals over {interval.describe_groups('speakers')}}}"
-    assert f"EER in per cent; {note}" in runs_to_latex(gathered)
-
-
 def test_a_set_that_a_configuration_lacks_is_a_dash(folders, tmp_path):
     other = make_seeded_run(tmp_path / "other", 7, sets=("dev",))
     rows = cells_of(runs_to_latex(gathered_of(*folders[:2], other)))

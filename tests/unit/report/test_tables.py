@@ -12,7 +12,7 @@ import numpy as np
 from asdf.evaluation import AsvScores, Scores
 from asdf.metrics.summary import summarise
 from asdf.report.exports import json_with_seeds, to_csv
-from asdf.report.paper_tables import summary_text, systems_text
+from asdf.report.paper_tables import summary_text, systems_text, to_latex
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.trials.how_scored import PUBLISHED, HowScored
 
@@ -65,18 +65,6 @@ def _numbers(of):
     return f"{of.min_dcf:.4f}  {of.act_dcf:.4f}  {of.cllr:.4f}"
 
 
-def test_text_of_intervals_and_tandem():
-    text = summary_text(FIRST)
-    assert text.startswith("first_one on dev\n")
-    eer, cost = FIRST.intervals.eer, FIRST.intervals.min_dcf
-    assert f"22.500 %   95 %: {100 * eer.low:.3f} .. {100 * eer.high:.3f} over trials\n" in text
-    assert f"0.4000   95 %: {cost.low:.4f} .. {cost.high:.4f} over trials\n" in text
-    assert f"min t-DCF 2019  {FIRST.tandem.tdcf_2019:.4f}\n" in text
-    assert f"min t-DCF 2021  {FIRST.tandem.tdcf_2021:.4f}\n" in text
-    assert "ASV EER         33.333 %\n" in text
-    assert "ASV threshold   -1.0000\n" in text
-
-
 def rows_of(text: str) -> dict[str, list[list[str]]]:
     """The words of each line, by the first of them."""
     rows: dict[str, list[list[str]]] = {}
@@ -100,12 +88,6 @@ def test_systems_are_rows_and_the_leading_one_is_marked():
     assert rows["first_one"][-1] == ["29.167", "50.000", "39.583"]
     assert "not known" in text and "first 64,600 samples" in text
     assert max(map(len, text.splitlines())) <= 80
-
-
-def test_without_a_leading_system_nothing_is_marked():
-    text = systems_text([FIRST, FIRST], {})
-    assert "*" not in text
-    assert "scored: not known" in text
 
 
 def test_eighty_columns_hold_many_systems_with_long_names():
@@ -132,6 +114,8 @@ def test_an_attack_called_as_the_pooled_result_is_not_it():
     assert rows["'mean'"][0][0] == rates["mean"]
     head = next(line for line in systems_text(both, {}).splitlines() if "'pooled'" in line)
     assert head.split() == ["'mean'", "'pooled'", "mean"]
+    heading = next(line for line in to_latex(both).splitlines() if "'pooled'" in line)
+    assert heading == r"System & 'mean' & 'pooled' & pooled \\"
 
 
 def test_json_has_all_digits():
@@ -153,36 +137,6 @@ def test_json_has_all_digits():
     ]
     assert first["means"] == {"attack": asdict(FIRST.average("attack"))}
     assert first["warnings"] == [finding.message for finding in FIRST.findings]
-
-
-def test_csv_has_a_row_a_system_and_condition():
-    rows = list(csv.DictReader(io.StringIO(to_csv([FIRST, SECOND]))))
-    assert [(row["system"], row["kind"], row["value"]) for row in rows] == [
-        (name, kind, value)
-        for name in ("first_one", "second")
-        for kind, value in (
-            ("pooled", ""),
-            ("condition", "A_1"),
-            ("condition", "A_2"),
-            ("mean", ""),
-        )
-    ]
-    assert float(rows[0]["cllr"]) == FIRST.result.cllr
-    assert float(rows[0]["tdcf_2021"]) == FIRST.tandem.tdcf_2021
-    assert float(rows[0]["eer_high"]) == FIRST.intervals.eer.high
-    assert (rows[4]["tdcf_2021"], rows[0]["speaker_eer_low"]) == ("", "")
-    assert (rows[2]["spoof"], float(rows[2]["eer"])) == ("2", 0.5)
-
-
-def test_json_and_csv_name_the_scored_length():
-    first, second = json.loads(json_with_seeds([FIRST, SECOND], OverSeeds()))
-    assert first["scored_length"] is None
-    assert second["scored_length"] == {"min_samples": 64600, "max_samples": 64600}
-    assert [item["scoring_precision"] for item in (first, second)] == [None, "bf16"]
-    rows = list(csv.DictReader(io.StringIO(to_csv([FIRST, SECOND]))))
-    assert [row["scoring_precision"] for row in (rows[0], rows[4])] == ["not known", "bf16"]
-    lengths = [row["scored_length"] for row in (rows[0], rows[4])]
-    assert lengths == ["not known", "first 64,600 samples"]
 
 
 def test_no_text_of_a_csv_is_a_formula():

@@ -14,8 +14,10 @@ from asdf.tables.renderers import (
     as_text,
     bounds_record,
     bounds_records,
+    records_of,
+    table_csv,
 )
-from asdf.tables.table import Table, Value, counts, rate, texts
+from asdf.tables.table import Column, Table, Value, counts, rate, texts
 from asdf.tasks.studies.over_seeds import Spread
 
 SPREAD = Spread((0.04, 0.05), 0.045, 0.00707, Interval(0.045, 0.03, 0.06))
@@ -84,6 +86,18 @@ def test_csv_has_all_digits_and_no_formula():
     rows = [{"system": "=1+1", "eer": 0.1 + 0.2}, {"system": "net", "eer": None}, {}]
     assert as_csv(("system", "eer"), rows) == "system,eer\n'=1+1,0.30000000000000004\nnet,\n,\n"
     assert as_csv(("eer",), [{"eer": -1.5}], has_head=False) == "-1.5\n"
+
+
+def test_records_have_what_a_row_has_and_whole_ones_every_key():
+    eer = Column("eer", "EER", over={"trials": "95 %"})
+    values = [Value(0.1, {"trials": Interval(0.1, 0.0, 0.2)}), Value()]
+    grades = Column("grade", "grade").with_values([float("nan"), 2])
+    table = Table(["a", "b"], [texts("kind", ["x", None]), (eer, values), grades], "system")
+    first = {"system": "a", "kind": "x", "eer": 0.1, "eer_low": 0.0, "eer_high": 0.2, "grade": None}
+    assert records_of(table) == [first, {"system": "b", "grade": 2}]
+    whole = {"system": "b", "kind": None, "eer": None, "grade": 2}
+    assert records_of(table, is_whole=True) == [first, whole]
+    assert table_csv(table) == "system,kind,eer,eer_low,eer_high,grade\na,x,0.1,0.0,0.2,\nb,,,,,2\n"
 
 
 def test_json_has_all_digits_and_bounds_by_metric():

@@ -105,9 +105,3 @@ def test_seeds_of_other_trials_have_a_mean_and_no_interval(tmp_path):
     assert result.eer.mean == np.mean(eers_of(folders))
     messages = [finding.message for finding in gathered.findings]
     assert any(text.startswith("no interval: the networks of seeds 0, 1") for text in messages)
-
-
-def test_the_page_shows_them(gathered):
-    page = report_page(gathered)
-    assert page.index("<caption>EER in % over seeds") < page.index("Over seeds on dev")
-    assert "is significantly better than bad-seed*" in page

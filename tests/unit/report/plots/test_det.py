@@ -68,14 +68,7 @@ def test_a_det_plot_draws_the_curve_of_the_page_from_end_to_end():
                 shown.append(point)
     assert len(shown) > 500
     for point in shown:
-        assert distance_to_lines(np.array(point), drawn) < (high - low) / 700
-
-
-def distance_to_lines(point: np.ndarray, corners: np.ndarray) -> float:
-    starts, ways = corners[:-1], np.diff(corners, axis=0)
-    lengths = (ways**2).sum(axis=1)
-    shares = np.clip(((point - starts) * ways).sum(axis=1) / np.maximum(lengths, 1e-30), 0, 1)
-    return float(np.hypot(*(starts + shares[:, None] * ways - point).T).min())
+        assert distance_to(drawn, np.array(point)) < (high - low) / 700
 
 
 @pytest.mark.parametrize(

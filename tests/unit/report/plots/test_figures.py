@@ -1,14 +1,24 @@
-"""Files of figures are the same for the same numbers; what cannot be written is refused."""
+"""Plots for papers: the same files for the same numbers, heat maps, histograms and courses."""
 
 import numpy as np
 import pytest
 
 from asdf.errors import UsageError
-from asdf.report.drawing import page_colours
-from asdf.report.plots import det_plot, line_style, save_figure
+from asdf.metrics.results import Condition, Result
+from asdf.report.curves import histogram
+from asdf.report.drawing import page_colours, training_course
+from asdf.report.plots import (
+    det_plot,
+    heat_map,
+    line_style,
+    save_figure,
+    score_histograms,
+    training_curves,
+)
+from asdf.report.result_tables import ConditionTable
 from asdf.tables.panels import Line
 from tests.conftest import ROOT
-from tests.unit.report.plots.conftest import ONE
+from tests.unit.report.plots.conftest import BONA_FIDE, ONE, SPOOF
 
 
 @pytest.mark.parametrize(
@@ -63,3 +73,73 @@ def test_texts_and_lines_stand_out(column):
         assert contrast(colours[name], colours["page"]) >= 3, name
     # The words of a filled button.
     assert contrast(colours["page"], colours["link"]) >= 4.5
+
+
+def condition(value: str, eer: float) -> Condition:
+    return Condition("attack", value, Result(eer, 0.0, 0.0, 0.0, 0.0, 30, 30))
+
+
+def test_a_heat_map_shows_its_numbers():
+    first = {"A01": condition("A01", 0.01), "A02": condition("A02", 0.5)}
+    second = {"A01": condition("A01", 0.2)}
+    figure = heat_map(ConditionTable("attack", ["A01", "A02"], [first, second]), ["one", "two"])
+    assert [text.get_text() for text in figure.axes[0].texts] == ["1.00", "20.00", "50.00"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["A01", "A02"]
+
+
+def test_histograms_are_shares_of_each_attack():
+    attacks = {"A01": SPOOF[:500], "A02": SPOOF[500:]}
+    counts = histogram(BONA_FIDE, SPOOF, attacks, within=0.25)
+    figure = score_histograms(counts, threshold=0.25)
+    assert [axes.get_ylabel() for axes in figure.axes] == ["A01\n500", "A02\n400"]
+    for axes in figure.axes:
+        assert len(axes.patches) == 2
+        for patch in axes.patches:
+            corners = patch.get_xy()
+            # Each bar has two upper corners; the outline begins and ends on the axis.
+            assert len(corners) == 2 * len(counts.bona_fide) + 3
+            assert (corners[0, 0], corners[-2, 0]) == (counts.low, counts.high)
+            assert corners[1:-2:2, 1].sum() == pytest.approx(100)
+        assert axes.lines[-1].get_xdata()[0] == 0.25
+
+
+def test_without_attacks_a_histogram_has_one_row():
+    figure = score_histograms(histogram(np.zeros(3), np.zeros(2), {}, 0.0, bins=2))
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "spoof\n2"
+    heights = [patch.get_xy()[1:-2:2, 1].tolist() for patch in axes.patches]
+    assert heights == [[0, 100.0], [0, 100.0]]
+
+
+EVALUATION = {"kind": "evaluation", "step": 9, "epoch": 1.0, "network": "epoch.1.pt"}
+
+
+def test_the_legend_of_training_lies_outside_of_its_axes():
+    records = [
+        {"kind": "step", "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1},
+        {**EVALUATION, "eer": {"dev": 0.25}},
+    ]
+    figure = training_curves([training_course(name, records) for name in ("one", "two")])
+    assert [axes.get_legend() for axes in figure.axes] == [None] * 3
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["one", "two", "one, dev", "two, dev"]
+    figure.draw_without_rendering()
+    lowest = min(axes.get_window_extent().y0 for axes in figure.axes)
+    assert figure.legends[0].get_window_extent().y1 < lowest
+
+
+def test_training_curves_show_every_record():
+    records = [
+        {"kind": "step", "epoch": 0.5, "loss": 0.7, "learning_rate": 0.1},
+        {"kind": "step", "epoch": 1.0, "loss": 0.5, "learning_rate": 0.05},
+        {**EVALUATION, "eer": {"dev": 0.25, "eval": 0.5}, "validation_loss": {"eval": 0.9}},
+        {"kind": "end", "epoch": 1.0},
+    ]
+    losses, rates, eers = training_curves([training_course("one", records)]).axes
+    assert losses.lines[0].get_xydata().tolist() == [[0.5, 0.7], [1.0, 0.5]]
+    # In the look of its set.
+    assert losses.lines[1].get_xydata().tolist() == [[1.0, 0.9]] and len(losses.lines) == 2
+    assert losses.lines[1].get_marker() == eers.lines[1].get_marker()
+    assert losses.get_ylabel() == "Loss"
+    assert rates.lines[0].get_ydata().tolist() == [0.1, 0.05]
+    assert [line.get_xydata().tolist() for line in eers.lines] == [[[1.0, 25.0]], [[1.0, 50.0]]]
