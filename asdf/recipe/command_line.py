@@ -140,7 +140,7 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     parser.add_argument(
         "--list",
         action="store_true",
-        help="list the configs, or those of a folder; with CONFIG all that is said of it",
+        help="list the configs, or those of a folder; with CONFIG, its full description",
     )
     parser.add_argument(
         "--explain",
