@@ -74,14 +74,16 @@ def _words(entry: str) -> tuple[str, str]:
 
 def _without(text: str, shared: set[tuple[str, str]]) -> str:
     """Return the help of a command with the names alone of the options that are shared."""
-    names = []
-    for entry in _ENTRY.findall(text):
-        if _words(entry) in shared:
-            names += re.findall(r"--[\w-]+", _words(entry)[0])
-            text = text.replace(f"  {entry}\n", "")
-    names.remove("--help")
-    text = text.rstrip("\n").removesuffix("options:").rstrip("\n")
-    return f"{text}\n  {', '.join(names)}\n" if names else f"{text}\n"
+    groups = []
+    for group in text.rstrip("\n").split("\n\n"):
+        names: list[str] = []
+        for entry in _ENTRY.findall(f"{group}\n"):
+            if _words(entry) in shared:
+                names += re.findall(r"--[\w-]+", _words(entry)[0])
+                group = f"{group}\n".replace(f"  {entry}\n", "").rstrip("\n")
+        names = [name for name in names if name != "--help"]
+        groups.append("\n  ".join([group, *filter(None, [", ".join(names)])]))
+    return "\n\n".join(group for group in groups if group != "options:") + "\n"
 
 
 if __name__ == "__main__":
