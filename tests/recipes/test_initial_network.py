@@ -7,7 +7,7 @@ import torch
 
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.extras.zoo.layouts.importing import import_detector
-from asdf.extras.zoo.layouts.published_exports import authors_state
+from asdf.extras.zoo.layouts.published import authors_state
 from asdf.networks import build_network
 from asdf.settings.sections import Sections
 from tests.extras.zoo.classifier_folders import save_classifier

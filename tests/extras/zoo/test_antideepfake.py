@@ -12,9 +12,8 @@ from torch import Tensor
 import asdf
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
-from asdf.extras.zoo.layouts.published import rename_published
-from asdf.extras.zoo.layouts.sizes import class_of_layers, find_architecture
+from asdf.extras.zoo.layouts.implied_settings import class_of_layers, find_architecture
+from asdf.extras.zoo.layouts.published import antideepfake_state, rename_published
 from asdf.interchange import build_front_end, read_network
 from asdf.networks import SSL_AASIST, SSL_Linear
 from asdf.networks.attached import attach_loss

@@ -17,7 +17,7 @@ from asdf.__main__ import main
 from asdf.checkpoint.network_file import write_network_file
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.importing import Imported, import_detector
-from asdf.extras.zoo.layouts.published_exports import authors_state
+from asdf.extras.zoo.layouts.published import authors_state
 from asdf.networks import build_network
 from asdf.networks.front_ends.architectures import KNOWN
 from asdf.settings.sections import Sections

@@ -15,7 +15,7 @@ import asdf
 from asdf.__main__ import main
 from asdf.checkpoint.network_file import write_network_file
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.zoo.layouts.hub.class_names import UnknownPolarityError, side_of
+from asdf.extras.zoo.layouts.class_names import UnknownPolarityError, side_of
 from asdf.extras.zoo.layouts.importing import import_detector
 from asdf.interchange import read_detector, read_network
 from asdf.networks import Wav2Vec2FrontEnd

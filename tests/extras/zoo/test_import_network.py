@@ -265,7 +265,7 @@ def test_published_rawnet2(run, tmp_path):
 
 
 def test_xlsr_is_known_by_its_shapes():
-    from asdf.extras.zoo.layouts.sizes import find_architecture
+    from asdf.extras.zoo.layouts.implied_settings import find_architecture
     from asdf.networks.front_ends.architectures import KNOWN
 
     for name in ("wav2vec2_xlsr_300m", "wav2vec2_base", "wavlm_base"):

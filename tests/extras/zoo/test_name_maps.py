@@ -18,9 +18,8 @@ from asdf.__main__ import main
 from asdf.checkpoint.network_file import write_network_file
 from asdf.errors import AsdfError
 from asdf.extras.zoo.layouts.importing import import_detector, load_detector_weights
-from asdf.extras.zoo.layouts.name_maps.known import name_map_of, name_maps_by_kind
-from asdf.extras.zoo.layouts.name_maps.writing import named_state
-from asdf.extras.zoo.layouts.published_exports import authors_state
+from asdf.extras.zoo.layouts.name_maps import name_map_of, name_maps_by_kind
+from asdf.extras.zoo.layouts.published import authors_state, named_state
 from asdf.extras.zoo.layouts.recognition import LAYOUTS
 from asdf.interchange import read_detector
 from asdf.networks import build_network
@@ -404,7 +403,7 @@ def test_it_is_trained_further(name, tmp_path):
 def test_a_file_that_almost_fits_is_refused_in_its_own_names(name, tmp_path):
     case = CASES[name]
     state = file_of(name)
-    from asdf.extras.zoo.layouts.name_maps.known import NAME_MAPS, name_map_of
+    from asdf.extras.zoo.layouts.name_maps import NAME_MAPS, name_map_of
 
     name_map = name_map_of(state)
     assert name_map in NAME_MAPS
@@ -424,7 +423,7 @@ def test_a_file_that_almost_fits_is_refused_in_its_own_names(name, tmp_path):
 
 @pytest.mark.parametrize("name", CASES)
 def test_other_outputs_are_refused(name, tmp_path):
-    from asdf.extras.zoo.layouts.name_maps.known import name_map_of
+    from asdf.extras.zoo.layouts.name_maps import name_map_of
 
     state = file_of(name)
     name_map = name_map_of(state)

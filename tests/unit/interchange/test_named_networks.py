@@ -13,9 +13,8 @@ import asdf
 from asdf.__main__ import main
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
 from asdf.extras.zoo.layouts.importing import import_detector
-from asdf.extras.zoo.layouts.published import published_state
+from asdf.extras.zoo.layouts.published import antideepfake_state, published_state
 from asdf.interchange import find_network, read_detector
 from asdf.networks import ConformerBackEnd, SSL_Conformer
 from asdf.networks.build import build_network

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from asdf.checkpoint.base_weights import find_base
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.zoo.layouts.antideepfake import antideepfake_state
+from asdf.extras.zoo.layouts.published import antideepfake_state
 from asdf.interchange import build_front_end, build_pretrained, bytes_to_fetch, read_network
 from asdf.interchange.front_end_weights import fetch_configuration
 from asdf.settings.sections import FrontEnd, Sections

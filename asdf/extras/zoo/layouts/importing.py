@@ -20,7 +20,7 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.checkpoint.network_reading import read_safetensors
 from asdf.checkpoint.weights_file import read_weights_file, state_dict_in
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.hub.classifier_folder import Recognised
+from asdf.extras.zoo.layouts.classifier_folder import Recognised
 from asdf.extras.zoo.layouts.recognition import TRAINING, recognise
 from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
@@ -66,10 +66,11 @@ def import_detector(
     read = recognise(path, chosen or {}, bona_fide)
     read.filled.extend(_fill_counts(read.state))
     source = str(path)
-    wrong = []
-    for name, tensor in read.state.items():
-        if tensor.is_floating_point() and not tensor.isfinite().all():
-            wrong.append(read.own_names.get(name, name))
+    wrong = [
+        read.own_names.get(name, name)
+        for name, tensor in read.state.items()
+        if tensor.is_floating_point() and not tensor.isfinite().all()
+    ]
     if wrong:
         raise AsdfError(
             f"{source} holds values that are not finite, so it would give no scores. They are in "
@@ -104,21 +105,25 @@ def load_detector_weights(network: nn.Module, path: str | Path) -> tuple[str, ..
     try:
         read = recognise(path, _settings_of(network))
     except AsdfError:
-        own = _own_layers(network, path)
-        if own is None:
+        if not path.is_file():
             raise
-        load_layers(network, own, str(path))
+        is_safe = path.suffix == ".safetensors"
+        state = (
+            read_safetensors(path)[0] if is_safe else state_dict_in(read_weights_file(path), path)
+        )
+        _fill_counts(state)
+        if not network.state_dict().keys() <= state.keys():
+            raise
+        load_layers(network, state, str(path))
         return ()
     _fill_counts(read.state)
     shapes = {name: tensor.shape for name, tensor in network.state_dict().items()}
     kind = type(network).__name__
     check_layers(shapes, read.state, kind, str(path), own_names=read.own_names)
     load_layers(network, read.state, str(path))
-    left_out: list[str] = []
-    for reason, names in read.left_out.items():
-        # Entries about the training that made a file are not layers.
-        if reason != TRAINING:
-            left_out += names
+    # Entries about the training that made a file are not layers.
+    kept = [names for reason, names in read.left_out.items() if reason != TRAINING]
+    left_out = [name for names in kept for name in names]
     if left_out:
         LOG.info("not loaded from %s: %s", path, by_module(left_out))
     return tuple(left_out)
@@ -133,33 +138,17 @@ def _settings_of(network: nn.Module) -> dict[str, Any]:
     if front_end.masking is not None:
         # The vector of masked frames is then one of its layers.
         settings["front_end.time_mask_proportion"] = front_end.masking.time_proportion
-    for name, path in FRONT_ENDS.items():
-        is_usual = isinstance(front_end, Wav2Vec2FrontEnd)
-        if not is_usual and path.rpartition(".")[2] == type(front_end).__name__:
-            settings["front_end.front_end_class"] = name
+    if not isinstance(front_end, Wav2Vec2FrontEnd):
+        named = {path.rpartition(".")[2]: name for name, path in FRONT_ENDS.items()}
+        if type(front_end).__name__ in named:
+            settings["front_end.front_end_class"] = named[type(front_end).__name__]
     return settings
-
-
-def _own_layers(network: nn.Module, path: Path) -> dict[str, Tensor] | None:
-    """Return the layers of a file that has all of the network's by its names; else None."""
-    if not path.is_file():
-        return None
-    if path.suffix == ".safetensors":
-        state, _ = read_safetensors(path)
-    else:
-        state = state_dict_in(read_weights_file(path), path)
-    _fill_counts(state)
-    layers = network.state_dict().keys()
-    has_all = layers <= state.keys()
-    return state if has_all else None
 
 
 def _fill_counts(state: dict[str, Tensor]) -> list[str]:
     """Add the batches that batch norms saw, which some files lack, as torch does; return names."""
-    filled = []
-    for name in list(state):
-        count = name.removesuffix(_MEAN) + "num_batches_tracked"
-        if name.endswith(_MEAN) and count not in state:
-            state[count] = torch.tensor(0)
-            filled.append(count)
+    norms = [name.removesuffix(_MEAN) for name in state if name.endswith(_MEAN)]
+    filled = [f"{norm}num_batches_tracked" for norm in norms]
+    filled = [name for name in filled if name not in state]
+    state.update({name: torch.tensor(0) for name in filled})
     return filled

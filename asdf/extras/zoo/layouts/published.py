@@ -1,99 +1,102 @@
-"""Published detectors: layer names of SSL_Anti-spoofing and later programs.
+"""Names of layers in published detectors, in both directions, and their files as `export` writes.
 
 Invariant: the two directions are exact inverses. Besides the network's layers, a published file
 holds the front end's pretraining layers, which features do not depend on, and in some files an
-unused norm.
+unused norm. AntiDeepfake's `proj_fc` is a linear layer for (fake, real); in the one-class variant
+it is a vector for real speech, whose cosine is the score. That corresponds to our OC-softmax loss
+after a linear layer whose output is not used.
 
 Source: the state dicts that TakHemlata/SSL_Anti-spoofing, QiShanZhang/SLSforASVspoof-2021-DF,
 Liu-Tianchi/Nes2Net, ErosRos/conformer-based-classifier-for-anti-spoofing, ductuantruong/tcm_add,
-swagshaw/XLSR-Mamba, asvspoof-challenge/2021 and, on the hub, lab260 publish.
+swagshaw/XLSR-Mamba, asvspoof-challenge/2021 and, on the hub, lab260 publish;
+nii-yamagishilab/AntiDeepfake, `models/W2V.py`, `models/HBT.py`, `models/oc_softmax.py` (layers and
+their names) and `models/*_configs.py` (sizes); facebookresearch/fairseq (layers of pretraining).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from asdf.checkpoint.attached_parts import describe_loss
 from asdf.checkpoint.base_weights import (
+    ANTIDEEPFAKE_FRONT_END,
     PUBLISHED_FRONT_END,
     PUBLISHED_FRONT_ENDS,
     SPECTRA_FRONT_END,
 )
-from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.name_maps.known import POSITIONS, POSITIONS_HELD
+from asdf.checkpoint.network_file import NetworkFile
+from asdf.checkpoint.network_reading import write_safetensors
+from asdf.checkpoint.weights_file import write_weights_file
+from asdf.errors import AsdfError, UsageError
+from asdf.extras.zoo.layouts.classifier_writing import write_classifier
+from asdf.extras.zoo.layouts.name_maps import (
+    DF_ARENA,
+    POSITIONS,
+    NameMap,
+    name_maps_by_kind,
+    stored_positions,
+)
+from asdf.extras.zoo.networks.classes import ClassSizes
 from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import MASK_EMBEDDING, rename_front_end
 from asdf.interchange.hugging_face import hugging_face_names
-from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
+from asdf.networks.aasist import AASIST
+from asdf.networks.attached import PREFIX, describe_heads, loss_of
+from asdf.networks.back_ends.conformer import TCMBackEnd
+from asdf.networks.back_ends.linear import LinearBackEnd
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
+from asdf.networks.front_ends.encoder_layers import split_attention_layers
+from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.spectral import SpectralFrontEnd, choose_sizes
 from asdf.networks.front_ends.wav2vec2 import Wav2Vec2FrontEnd
+from asdf.networks.rawnet2 import RawNet2
 from asdf.networks.ssl_detector import SSLDetector
 from asdf.networks.tuning import updated_modules
+from asdf.settings.sections import FRONT_ENDS, Sections, Spectrum, assign
 
 PUBLISHED = (
-    "SSL_AASIST",
-    "SSL_AASIST_L",
-    "SSL_SLS",
-    "SSL_Nes2NetX",
-    "SSL_Conformer",
-    "SSL_ConformerTCM",
-    "SSL_Mamba",
-    "SSL_SpectraAASIST",
-    "SSL_SpectraAASIST3",
-    "SSL_SpectraECAPA",
+    *("SSL_AASIST", "SSL_AASIST_L", "SSL_SLS", "SSL_Nes2NetX", "SSL_Conformer"),
+    *("SSL_ConformerTCM", "SSL_Mamba"),
+    *("SSL_SpectraAASIST", "SSL_SpectraAASIST3", "SSL_SpectraECAPA"),
 )
+KIND = "SSL_Linear"
+"""Our class of AntiDeepfake's detectors."""
+
+ONE_CLASS_LOSS = "oc_softmax"
+ONE_CLASS_PATH = "asdf.training.losses.OCSoftmax"
 _FRONT_END = "front_end.model."
 _BACK_END = "back_end."
 _NES2NET = "Nested_Res2Net_TDNN."
 _MASK = "front_end.masking.embedding"
+_WEIGHT, _BIAS = "back_end.proj_fc.weight", "back_end.proj_fc.bias"
+_VECTOR = f"{PREFIX}weight_1E"
 # The published code computes the first norm of a residual block, and then convolves the block's
 # input instead. Only some versions of the code have that norm in the first block.
 UNUSED_NORM = "encoder.0.0.bn1."
-
-
-@dataclass(frozen=True)
-class _Pretraining:
-    """Sizes of pretraining layers in fairseq's network that scores do not depend on.
-
-    Attributes:
-        width: Width of the space in which targets are compared (`final_dim`).
-        targets: Number of HuBERT's targets, the classes in its dictionary; None for wav2vec 2.0.
-    """
-
-    width: int
-    targets: int | None = None
-
-    def shapes(self, architecture: Architecture) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the layers by fairseq's names."""
-        shapes: dict[str, tuple[int, ...]] = {
-            "mask_emb": (architecture.dimension,),
-            "final_proj.weight": (self.width, architecture.dimension),
-            "final_proj.bias": (self.width,),
-        }
-        if self.targets is not None:
-            return shapes | {"label_embs_concat": (self.targets, self.width)}
-        channels = architecture.conv_layers[-1][0]
-        # Two groups of 320 entries, as in all of these networks.
-        return shapes | {
-            "quantizer.vars": (1, 640, self.width // 2),
-            "quantizer.weight_proj.weight": (640, channels),
-            "quantizer.weight_proj.bias": (640,),
-            "project_q.weight": (self.width, self.width),
-            "project_q.bias": (self.width,),
-        }
-
-
-# HuBERT's dictionary has 500 clusters and four special symbols.
+# Networks whose layers have the published names.
+_NAMED_AS_PUBLISHED = (AASIST, RawNet2)
+# Networks of the layouts of single programs.
+_KINDS: dict[str, tuple[str, ...]] = {
+    "ssl_anti_spoofing": PUBLISHED,
+    "aasist": ("AASIST", "AASIST_L"),
+    "rawnet2": ("RawNet2",),
+    "antideepfake": (KIND,),
+    "df_arena": (DF_ARENA.kind,),
+}
+# Width of the space in which targets of pretraining are compared (`final_dim`), and the number of
+# HuBERT's targets: 500 clusters and four special symbols.
 _PRETRAINING = {
-    "wav2vec2_base": _Pretraining(256),
-    "wav2vec2_xlsr_300m": _Pretraining(768),
-    "wav2vec2_xlsr_1b": _Pretraining(1024),
-    "wav2vec2_xlsr_2b": _Pretraining(1024),
-    "hubert_large": _Pretraining(768, 504),
-    "hubert_xlarge": _Pretraining(1024, 504),
+    "wav2vec2_base": (256, None),
+    "wav2vec2_xlsr_300m": (768, None),
+    "wav2vec2_xlsr_1b": (1024, None),
+    "wav2vec2_xlsr_2b": (1024, None),
+    "hubert_large": (768, 504),
+    "hubert_xlarge": (1024, 504),
 }
 
 
@@ -108,16 +111,29 @@ def fill_pretraining(
     Returns:
         All layers, and the names of the added ones.
     """
-    zeros = {}
-    for known, pretraining in _PRETRAINING.items():
-        if KNOWN[known] == architecture:
-            for name, shape in pretraining.shapes(architecture).items():
-                zeros[prefix + name] = torch.zeros(shape)
+    shapes: dict[str, tuple[int, ...]] = {}
+    for known, (width, targets) in _PRETRAINING.items():
+        if KNOWN[known] != architecture:
+            continue
+        shapes |= {
+            "mask_emb": (architecture.dimension,),
+            "final_proj.weight": (width, architecture.dimension),
+            "final_proj.bias": (width,),
+        }
+        if targets is not None:
+            shapes["label_embs_concat"] = (targets, width)
+            continue
+        # Two groups of 320 entries, as in all of these networks.
+        shapes |= {
+            "quantizer.vars": (1, 640, width // 2),
+            "quantizer.weight_proj.weight": (640, architecture.conv_layers[-1][0]),
+            "quantizer.weight_proj.bias": (640,),
+            "project_q.weight": (width, width),
+            "project_q.bias": (width,),
+        }
+    zeros = {prefix + name: torch.zeros(shape) for name, shape in shapes.items()}
     # The network's own layers take precedence: one that masks frames has a mask_emb.
     return {**zeros, **named}, [name for name in zeros if name not in named]
-
-
-FrontEndNames = Callable[[Mapping[str, Tensor], Architecture], dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -135,13 +151,14 @@ class Layout:
     name: str
     front_end: str
     back_end: str = ""
-    front_end_names: FrontEndNames = fairseq_names
+    front_end_names: Callable[[Mapping[str, Tensor], Architecture], dict[str, Tensor]] = (
+        fairseq_names
+    )
     mask: str = "mask_emb"
 
 
 _ANTI_SPOOFING = Layout("SSL_Anti-spoofing", PUBLISHED_FRONT_END)
-# Only Nes2Net-X has the back end in a separate module.
-_OF_NES2NET = Layout("SSL_Anti-spoofing", PUBLISHED_FRONT_END, _NES2NET)
+_ANTIDEEPFAKE = Layout("AntiDeepfake", ANTIDEEPFAKE_FRONT_END)
 _OF_SPECTRA = Layout(
     "Spectra",
     SPECTRA_FRONT_END,
@@ -149,10 +166,9 @@ _OF_SPECTRA = Layout(
     mask="masked_spec_embed",
 )
 _LAYOUTS = {
-    "SSL_Nes2NetX": _OF_NES2NET,
-    "SSL_SpectraAASIST": _OF_SPECTRA,
-    "SSL_SpectraAASIST3": _OF_SPECTRA,
-    "SSL_SpectraECAPA": _OF_SPECTRA,
+    # Only Nes2Net-X has the back end in a separate module.
+    "SSL_Nes2NetX": Layout("SSL_Anti-spoofing", PUBLISHED_FRONT_END, _NES2NET),
+    **{kind: _OF_SPECTRA for kind in PUBLISHED if kind.startswith("SSL_Spectra")},
 }
 
 
@@ -163,16 +179,10 @@ def layout_of(kind: str) -> Layout:
 
 def front_end_prefix(state: Mapping[str, Tensor]) -> str:
     """Return what the names of a published front end's layers begin with; '' without them."""
-    for prefix in PUBLISHED_FRONT_ENDS:
-        if any(name.startswith(prefix) for name in state):
-            return prefix
-    return ""
-
-
-def without(state: Mapping[str, Tensor], prefix: str) -> tuple[dict[str, Tensor], list[str]]:
-    """Return a state dict without the layers with a prefix, and their names."""
-    others = {name: tensor for name, tensor in state.items() if not name.startswith(prefix)}
-    return others, [name for name in state if name not in others]
+    prefixes = (
+        prefix for prefix in PUBLISHED_FRONT_ENDS if any(name.startswith(prefix) for name in state)
+    )
+    return next(prefixes, "")
 
 
 def rename_published(
@@ -194,8 +204,7 @@ def rename_published(
         else:
             back_end[_BACK_END + name.removeprefix(_NES2NET)] = tensor
     layers, not_used = rename_front_end(front_end)
-    renamed = {_FRONT_END + name: tensor for name, tensor in layers.items()}
-    renamed |= back_end
+    renamed = {**{_FRONT_END + name: tensor for name, tensor in layers.items()}, **back_end}
     left_out = []
     for name in not_used:
         # The only layer of pretraining that training with masks uses.
@@ -206,25 +215,34 @@ def rename_published(
     return renamed, left_out
 
 
-def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
-    """Return the state dict of a network under its published names, and names of zero layers.
+def is_one_class(state: Mapping[str, Tensor]) -> bool:
+    """Whether layers under our names have a vector for one class instead of the linear layer."""
+    weight = state.get(_WEIGHT)
+    return weight is not None and weight.shape[1:] == (1,) and _BIAS not in state
 
-    The published programs load strictly, so layers of pretraining are filled with zeros if the
-    front end is XLS-R. TCM's positions are computed.
 
-    Raises:
-        AsdfError: the network, or one of its layers, has no published name.
+def split_one_class(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+    """Split off the vector of a one-class detector as the loss's; return names of zero layers.
+
+    The zeros are our linear layer, whose output the loss replaces.
     """
-    assert isinstance(network, SSLDetector)
-    layout = layout_of(type(network).__name__)
-    front_end = front_end_of(network, layout)
-    named = name_layers(network.state_dict(), front_end.architecture, layout)
-    if isinstance(network.back_end, TCMBackEnd):
-        dimension = network.back_end.conformer.fc5.in_features
-        named[POSITIONS] = sinusoids(POSITIONS_HELD, dimension).unsqueeze(0)
-    if layout.front_end != PUBLISHED_FRONT_END:
-        return named, []
-    return fill_pretraining(named, front_end.architecture, PUBLISHED_FRONT_END)
+    layers = dict(state)
+    vector_E1 = layers.pop(_WEIGHT)
+    layers[_VECTOR] = vector_E1.T  # (1, E), as the loss holds it
+    layers[_WEIGHT] = torch.zeros(2, len(vector_E1))
+    layers[_BIAS] = torch.zeros(2)
+    return layers, [_WEIGHT, _BIAS]
+
+
+def one_class_entry(dimension: int) -> dict[str, object]:
+    """Return the entry of a network file about the loss of a one-class detector."""
+    return {"class": ONE_CLASS_PATH, "dimension": dimension, "gives_logits": True}
+
+
+def has_one_class(network: nn.Module) -> bool:
+    """Whether OC-softmax gives the scores of a network."""
+    entry = describe_loss(network)
+    return entry is not None and entry["class"] == ONE_CLASS_PATH
 
 
 def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
@@ -250,11 +268,7 @@ def front_end_of(network: SSLDetector, layout: Layout) -> Wav2Vec2FrontEnd:
 
 
 def check_nothing_added(network: nn.Module, layout: str) -> None:
-    """Refuse a network with parts that a layout does not have.
-
-    Raises:
-        AsdfError: it has updates that are not merged.
-    """
+    """Refuse a network with updates that are not merged, which no layout has."""
     if next(updated_modules(network), None) is not None:
         raise AsdfError(
             f"the layout of {layout} has no layers for the network's updates (lora.rank), which "
@@ -286,5 +300,224 @@ def name_layers(
                 "of layers."
             )
     layers = layout.front_end_names(front_end, architecture)
-    published = {layout.front_end + name: tensor for name, tensor in layers.items()}
-    return published | others
+    return {**{layout.front_end + name: tensor for name, tensor in layers.items()}, **others}
+
+
+def published_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
+    """Return the state dict of a network under its published names, and names of zero layers.
+
+    The published programs load strictly, so layers of pretraining are filled with zeros if the
+    front end is XLS-R. TCM's positions are computed.
+
+    Raises:
+        AsdfError: the network, or one of its layers, has no published name.
+    """
+    assert isinstance(network, SSLDetector)
+    layout = layout_of(type(network).__name__)
+    front_end = front_end_of(network, layout)
+    named = name_layers(network.state_dict(), front_end.architecture, layout)
+    if isinstance(network.back_end, TCMBackEnd):
+        named[POSITIONS] = stored_positions(network.back_end.frame_dimension)
+    if layout.front_end != PUBLISHED_FRONT_END:
+        return named, []
+    return fill_pretraining(named, front_end.architecture, PUBLISHED_FRONT_END)
+
+
+def antideepfake_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
+    """Return the state dict of a network in AntiDeepfake's layout, and names of zero layers.
+
+    Zeros replace the layers of pretraining if the front end has a size of AntiDeepfake.
+
+    Raises:
+        AsdfError: the network does not fit this layout, or their program would score it
+            differently.
+    """
+    if not isinstance(network, SSLDetector) or not isinstance(network.back_end, LinearBackEnd):
+        raise AsdfError(
+            f"{type(network).__name__} cannot be written in AntiDeepfake's layout: a front end, "
+            f"the mean over time and a linear layer: {KIND}."
+        )
+    front_end = front_end_of(network, _ANTIDEEPFAKE)
+    if not front_end.normalize_waveforms:
+        raise AsdfError(
+            "AntiDeepfake's program scales every recording to zero mean and unit variance, but "
+            "this network was trained with front_end.normalize_waveforms = False: its scores would "
+            "differ. Choose another format of `python -m asdf export`."
+        )
+    layers = network.state_dict()
+    if has_one_class(network):
+        layers[_WEIGHT] = layers.pop(_VECTOR).T.contiguous()
+        del layers[_BIAS]
+    named = name_layers(layers, front_end.architecture, _ANTIDEEPFAKE)
+    return fill_pretraining(named, front_end.architecture, ANTIDEEPFAKE_FRONT_END)
+
+
+def named_state(network: nn.Module) -> dict[str, Tensor] | None:
+    """Return the state dict of a network in its layout; None without a map of names.
+
+    Raises:
+        AsdfError: the network has parts, or settings, that its authors' program does not support.
+    """
+    name_map = name_maps_by_kind().get(type(network).__name__)
+    if name_map is None:
+        return None
+    _check_features(name_map, network)
+    named: dict[str, Tensor] = {}
+    encoder = {}
+    for name, tensor in network.state_dict().items():
+        if name_map.front_end and name.startswith(_FRONT_END):
+            encoder[name.removeprefix(_FRONT_END)] = tensor
+            continue
+        if name_map.front_end and name == _MASK:
+            named[name_map.front_end + MASK_EMBEDDING[0]] = tensor
+            continue
+        theirs = name_map.their_name(name)
+        if theirs is None:
+            raise AsdfError(f"the layout of {name_map.name} has no layer for {name}.")
+        conversion = name_map.conversions.get(name)
+        named[theirs] = conversion.to_theirs(tensor) if conversion else tensor
+    if name_map.front_end:
+        assert isinstance(network, SSLDetector)
+        named |= _encoder_layers(name_map, network, encoder)
+        if name_map.computed is not None:
+            # The network's own layers take precedence: one that masks frames has the mask vector.
+            named = {**name_map.computed(network), **named}
+    layers = {**named, **name_map.constants()}
+    return {name_map.wrapped_in + name: tensor for name, tensor in layers.items()}
+
+
+def _check_features(name_map: NameMap, network: nn.Module) -> None:
+    """Refuse a network with other features than the program computes."""
+    kind = name_map.settings.get("front_end.front_end_class")
+    kinds = (kind,) if kind else name_map.front_ends
+    if not kinds:
+        return
+    front_end = getattr(network, "front_end", None)
+    assert isinstance(front_end, FrontEnd)
+    check_nothing_added(network, name_map.name)
+    published = Sections()
+    assign(published, name_map.settings)
+    is_kind = type(front_end).__name__ in [FRONT_ENDS[each].rpartition(".")[2] for each in kinds]
+    if is_kind and _is_as(front_end, published.spectrum):
+        return
+    raise AsdfError(
+        f"{name_map.name}'s program computes features as with front_end.front_end_class = "
+        f"{' or '.join(map(repr, kinds))} and the settings of features as `import` sets them, but "
+        "this network's differ. Choose another format of `python -m asdf export`."
+    )
+
+
+def _is_as(front_end: FrontEnd, published: Spectrum) -> bool:
+    """Whether features are those of the `published` settings."""
+    if front_end.normalize_waveforms or front_end.layers < front_end.encoder_layers:
+        return False
+    if not isinstance(front_end, SpectralFrontEnd):
+        return not front_end.repeats_last_frame
+    sizes = asdict(front_end.sizes)
+    theirs, ours = asdict(published), asdict(front_end.sections.spectrum)
+    is_same = all(theirs[name] == value for name, value in ours.items() if name not in sizes)
+    return is_same and front_end.sizes == choose_sizes(published, front_end.usual)
+
+
+def _encoder_layers(
+    name_map: NameMap, network: SSLDetector, encoder: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    front_end = front_end_of(network, Layout(name_map.name, name_map.front_end))
+    architecture = front_end.architecture
+    repeats = bool(name_map.settings.get("front_end.repeat_last_frame"))
+    for setting, is_so, has_to in (
+        ("front_end.repeat_last_frame", front_end.repeats_last_frame, repeats),
+        (
+            "front_end.normalize_waveforms",
+            front_end.normalize_waveforms,
+            name_map.scales(architecture),
+        ),
+    ):
+        if is_so != has_to:
+            raise AsdfError(
+                f"programs for the layout of {name_map.name} compute as with {setting} = {has_to}, "
+                f"but this network was built with {is_so}: its scores would differ. Choose another "
+                "format of `python -m asdf export`."
+            )
+    return name_map.encoder_names(split_attention_layers(encoder), architecture)
+
+
+def authors_state(network: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
+    """Return the state dict for the authors' program, and names of zero layers in it.
+
+    Raises:
+        AsdfError: the network was not published, or has parts that the authors' does not have.
+    """
+    kind = type(network).__name__
+    if isinstance(network, _NAMED_AS_PUBLISHED):
+        return network.state_dict(), []
+    if kind == KIND:
+        return antideepfake_state(network)
+    # A user's class may have such a name.
+    if kind in PUBLISHED and isinstance(network, SSLDetector):
+        return published_state(network)
+    named = named_state(network)
+    if named is not None:
+        return named, []
+    classes = [each.__name__ for each in _NAMED_AS_PUBLISHED]
+    known = ", ".join([*classes, *PUBLISHED, KIND, *name_maps_by_kind()])
+    raise AsdfError(
+        f"{kind} has no published layout. Networks with one: {known}. The formats safetensors and "
+        "hub support any network."
+    )
+
+
+def write_published(layout: str, out: Path, network: nn.Module, file: NetworkFile) -> str:
+    """Write a network in the layout of a published program; return notes for the user, or ''.
+
+    Raises:
+        UsageError: the layout has no place for a part of the network.
+        AsdfError: the network is of another kind, or the file cannot be written.
+    """
+    loss = loss_of(network)
+    has_layer = layout in ("antideepfake", "published") and has_one_class(network)
+    if loss is not None and not has_layer:
+        raise UsageError(
+            f"the network was trained with {type(loss).__name__}, whose layers compute its scores, "
+            f"and the format {layout} cannot store them. Export it as onnx, torchscript, "
+            "safetensors or hub."
+        )
+    for head in describe_heads(network):
+        raise UsageError(
+            f"the network has {head}, which the format {layout} cannot store. Export it as "
+            "safetensors or hub, or as onnx or torchscript for utterance scores only."
+        )
+    if layout == "transformers_classifier":
+        settings = file.to_sections()
+        write_classifier(out, network, settings)
+        sizes = ClassSizes.of(settings)
+        named = [sizes.classifier_classes[number] for number in sizes.classifier_bona_fide]
+        return f"its classes keep their order and names; bona fide: {', '.join(named)}"
+    kind = type(network).__name__
+    kinds = _KINDS.get(layout, (kind,))
+    # A class derived from one of them has its layers.
+    if not any(base.__name__ in kinds for base in type(network).__mro__):
+        raise AsdfError(f"{kind} has no layout {layout}. Networks with it: {', '.join(kinds)}.")
+    state, filled = authors_state(network)
+    name_map = name_maps_by_kind().get(kind)
+    # A safetensors file cannot store a key.
+    key = name_map.nested_in if name_map else ""
+    if out.suffix == ".safetensors":
+        write_safetensors(out, state, {"format": "pt"})
+    else:
+        write_weights_file(out, {key: state} if key else state)
+    if layout == "df_arena":
+        return (
+            "the file does not include DF-Arena's config.json and code: put it in a copy of their "
+            "repository"
+        )
+    if filled:
+        return (
+            f"filled with zeros, for programs that load strictly: {len(filled)} layers used only "
+            "in pretraining the front end"
+        )
+    # Scores do not depend on them, but a program that loads strictly requires them.
+    lacks_layers = name_map is not None and name_map.front_end and name_map.computed is None
+    if lacks_layers or layout in ("ssl_anti_spoofing", "antideepfake"):
+        return "layers used only in pretraining the front end are missing: load with strict=False"
+    return ""

@@ -21,45 +21,53 @@ from asdf.checkpoint.base_weights import (
     describe_layers,
 )
 from asdf.checkpoint.network_file import FORMAT, ORIGINAL_NUMBERS, NetworkFile
-from asdf.checkpoint.network_reading import read_network_file
+from asdf.checkpoint.network_reading import CONFIG, MODEL_TYPE, read_network_file
 from asdf.checkpoint.weights_file import (
     AVERAGED,
     check_tensors,
     nested_key,
+    read_json,
     read_weights_file,
     state_dict_in,
+    without_prefix,
 )
-from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.antideepfake import (
-    KIND,
-    ONE_CLASS_LOSS,
-    is_one_class,
-    one_class_entry,
-    split_one_class,
+from asdf.errors import AsdfError, UsageError
+from asdf.extras.zoo.layouts.classifier_folder import (
+    CLASSIFIERS,
+    Recognised,
+    describe_folder,
+    head_size,
+    is_classifier,
+    open_classifier,
+    own_names,
+    read_classifier,
 )
-from asdf.extras.zoo.layouts.hub.classifier_folder import Recognised, is_classifier, own_names
-from asdf.extras.zoo.layouts.hub.reading import is_folder_of_others, read_hub_layout, unwrapped
-from asdf.extras.zoo.layouts.name_maps.known import NAME_MAPS, POSITIONS, name_map_of
-from asdf.extras.zoo.layouts.name_maps.reading import read_named
-from asdf.extras.zoo.layouts.published import (
-    UNUSED_NORM,
-    front_end_prefix,
-    layout_of,
-    rename_published,
-    without,
-)
-from asdf.extras.zoo.layouts.scored_as_published import antideepfake_scoring, published_length
-from asdf.extras.zoo.layouts.sizes import (
+from asdf.extras.zoo.layouts.implied_settings import (
     ARCHITECTURE,
     FRONT_END,
     SHAPES,
+    antideepfake_scoring,
     class_of_layers,
     find_architecture,
+    published_length,
     set_sizes,
+)
+from asdf.extras.zoo.layouts.name_maps import NAME_MAPS, POSITIONS, name_map_of
+from asdf.extras.zoo.layouts.named_layouts import read_named
+from asdf.extras.zoo.layouts.published import (
+    KIND,
+    ONE_CLASS_LOSS,
+    UNUSED_NORM,
+    front_end_prefix,
+    is_one_class,
+    layout_of,
+    one_class_entry,
+    rename_published,
+    split_one_class,
 )
 from asdf.interchange.fairseq import fairseq_names
 from asdf.interchange.front_end_weights import is_antideepfake
-from asdf.interchange.hugging_face import read_state
+from asdf.interchange.hugging_face import WEIGHTS, folder_of, read_state
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.settings.front_end_values import BUNDLE
 from asdf.settings.sections import FrontEnd, Sections, assign
@@ -122,10 +130,18 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
         AsdfError: the file cannot be read, is not a detector, or describes its network
             incompletely.
     """
-    read = read_hub_layout(path, chosen, bona_fide)
+    read = _read_folder(path, chosen, bona_fide)
     if read is not None:
         return read
-    content = _read_content(path)
+    # A front end alone is the most likely mistake: its message states its use.
+    if str(path).startswith(BUNDLE):
+        raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
+    if _is_folder_of_others(path):
+        content = dict(read_state(path))
+    elif path.is_dir() or path.suffix == ".safetensors":
+        content = read_network_file(path).content()
+    else:
+        content = read_weights_file(path)
     if content.get("format") == FORMAT:
         return _recognise_ours(NetworkFile.from_content(content, path), chosen)
     read = _unnest(content, path)
@@ -136,30 +152,35 @@ def recognise(path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str] = 
         named.left_out |= read.left_out
         return named
     of_antideepfake = is_antideepfake(own_layers)
-    # Files do not state whether training used masks: the user's setting keeps the mask vector.
-    _rename(read, masked=bool(chosen.get("front_end.time_mask_proportion")))
+    _leave_out(read, [name for name in own_layers if name.startswith(UNUSED_NORM)], _UNUSED)
+    _leave_out(read, [name for name in own_layers if name.startswith(POSITIONS)], _COMPUTED)
+    left_out = (UNUSED_NORM, POSITIONS)
+    read.state = {name: each for name, each in own_layers.items() if not name.startswith(left_out)}
+    if front_end_prefix(read.state):
+        # Files do not state whether training used masks: the user's setting keeps the mask vector.
+        masked = bool(chosen.get("front_end.time_mask_proportion"))
+        read.state, not_used = rename_published(read.state, masked)
+        _leave_out(read, not_used, _PRETRAINING)
     kind = _name_class(read.state, own_layers, path, of_antideepfake)
     read.layout = LAYOUTS[kind]
-    read.notes += _set_architecture(read.settings, kind, read.state, chosen, path)
+    assign(read.settings, {"network.network_class": f"asdf.networks.{kind}", **chosen})
+    if kind.startswith("SSL_") and ARCHITECTURE not in chosen:
+        architecture = find_architecture(path, read.state)
+        assign(read.settings, {ARCHITECTURE: architecture})
+        read.notes.append(f"{ARCHITECTURE} = {architecture!r}, {SHAPES}")
     read.notes += set_sizes(kind, read.state, read.settings, chosen, path, kind)
     read.own_names = _own_names(read.state, own_layers, read.settings.front_end)
+    # Only the original ASDF writes this count, in the file or among its layers; its key of the
+    # weights is everybody's.
+    entries = content.get(nested_key(content) or "", content)
     if of_antideepfake and kind == KIND:
         _score_as_antideepfake(read, chosen)
-    elif _is_of_original(content):
+    elif _COUNT_OF_ORIGINAL in content or _COUNT_OF_ORIGINAL in entries:
         # The original ASDF scored whole recordings, as the defaults do.
         read.layout = f"{ORIGINAL}; {read.layout}"
     else:
         read.notes += published_length(read.settings, kind, chosen)
     return read
-
-
-def _is_of_original(content: Mapping[str, Any]) -> bool:
-    """Whether a file has the count that only the original ASDF writes, in it or among its layers.
-
-    Its key of the weights is everybody's.
-    """
-    entries = content.get(nested_key(content) or "", content)
-    return _COUNT_OF_ORIGINAL in content or _COUNT_OF_ORIGINAL in entries
 
 
 def _own_names(
@@ -186,17 +207,6 @@ def _score_as_antideepfake(read: Recognised, chosen: Mapping[str, Any]) -> None:
         architecture = Architecture.from_text(read.settings.front_end.architecture)
         read.layout, read.loss = _ONE_CLASS, one_class_entry(architecture.dimension)
         read.state, read.filled = split_one_class(read.state)
-
-
-def _read_content(path: Path) -> dict[str, Any]:
-    # A front end alone is the most likely mistake: its message states its use.
-    if str(path).startswith(BUNDLE):
-        raise AsdfError(_front_end_alone(str(path), "is a bundle of torchaudio"))
-    if is_folder_of_others(path):
-        return dict(read_state(path))
-    if path.is_dir() or path.suffix == ".safetensors":
-        return read_network_file(path).content()
-    return read_weights_file(path)
 
 
 def _recognise_ours(file: NetworkFile, chosen: Mapping[str, Any]) -> Recognised:
@@ -240,25 +250,10 @@ def _unnest(content: Mapping[str, Any], path: Path) -> Recognised:
     numbers = [name for name in ORIGINAL_NUMBERS if name in entries]
     named = {name: value for name, value in entries.items() if name not in numbers}
     plain = [str(name) for name, value in named.items() if not isinstance(value, Tensor)]
-    read = Recognised("", Sections(), unwrapped(state_dict_in(named, path), path))
+    read = Recognised("", Sections(), _unwrapped(state_dict_in(named, path), path))
     averages = [name for name in (AVERAGED,) if name in named and name not in read.state]
     _leave_out(read, [*other_entries, *numbers, *plain, *averages], TRAINING)
     return read
-
-
-def _rename(read: Recognised, masked: bool) -> None:
-    """Rename the layers to ours, without those that scores do not depend on.
-
-    Args:
-        masked: Whether the network masks frames in training, for which it has an additional layer.
-    """
-    read.state, unused = without(read.state, UNUSED_NORM)
-    _leave_out(read, unused, _UNUSED)
-    read.state, positions = without(read.state, POSITIONS)
-    _leave_out(read, positions, _COMPUTED)
-    if front_end_prefix(read.state):
-        read.state, not_used = rename_published(read.state, masked)
-        _leave_out(read, not_used, _PRETRAINING)
 
 
 def _name_class(
@@ -305,24 +300,68 @@ def _name_class(
     return kind
 
 
-def _set_architecture(
-    settings: Sections,
-    kind: str,
-    state: Mapping[str, Tensor],
-    chosen: Mapping[str, Any],
-    path: Path,
-) -> list[str]:
-    """Set the class, the user's choices, and the front end's architecture; return notes."""
-    assign(settings, {"network.network_class": f"asdf.networks.{kind}", **chosen})
-    if not kind.startswith("SSL_") or ARCHITECTURE in chosen:
-        return []
-    architecture = find_architecture(path, state)
-    assign(settings, {ARCHITECTURE: architecture})
-    return [f"{ARCHITECTURE} = {architecture!r}, {SHAPES}"]
-
-
 def _front_end_alone(path: str, what: str) -> str:
     return (
         f"{path} {what}: a front end, not a detector; it gives features, no scores. Train a "
         f"network on it: front_end.weights={path} in a config or on a recipe's command line."
+    )
+
+
+def _is_folder_of_others(path: Path) -> bool:
+    """Whether a folder is not one that `export` of ASDF wrote."""
+    config = path / CONFIG
+    content = read_json(config) if config.is_file() else {}
+    is_ours = content.get("format") == FORMAT or content.get("model_type") == MODEL_TYPE
+    return path.is_dir() and not is_ours
+
+
+def _unwrapped(state: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Return the layers of a detector without the names of parts that programs hold it in.
+
+    Such a part, `model.` of Lightning's, holds everything. Unknown layers keep their names.
+    """
+    bare = state
+    while not _is_known(bare):
+        prefix = next(iter(bare), "").partition(".")[0] + "."
+        inner = without_prefix(bare, prefix)
+        if inner is None:
+            return state
+        bare = state_dict_in(inner, path)
+    return bare
+
+
+def _is_known(state: Mapping[str, Tensor]) -> bool:
+    """Whether layers have the names of a published layout."""
+    return bool(front_end_prefix(state) or name_map_of(state) or class_of_layers(state))
+
+
+def _read_folder(
+    path: Path, chosen: Mapping[str, Any], bona_fide: Sequence[str]
+) -> Recognised | None:
+    """Read an audio classifier of transformers; return None for detectors in other layouts."""
+    folder = folder_of(path) if path.is_dir() or path.name in WEIGHTS else None
+    if folder is not None and not _is_folder_of_others(folder):
+        folder = None
+    classifier = None if folder is None else open_classifier(folder)
+    # By its configuration, or else by its layers.
+    if classifier is not None and (
+        classifier.is_named or head_size(read_state(classifier.path), classifier.family) is not None
+    ):
+        return read_classifier(classifier, chosen, bona_fide)
+    if bona_fide:
+        raise UsageError(
+            f"--bona-fide-class is for audio classifiers of transformers, but {path} is not one: "
+            "its layout defines its outputs."
+        )
+    if folder is None or not path.is_dir():
+        return None
+    # The layers identify it, whatever its configuration says.
+    state = read_state(path)
+    if _is_known(_unwrapped(state, path)):
+        return None
+    known = ", ".join(CLASSIFIERS.values())
+    raise AsdfError(
+        f"{path} holds {describe_folder(path)}, which ASDF does not recognise as a detector: "
+        f"{describe_layers(state)}. Of transformers it reads audio classifiers: {known}. If it is "
+        f"an audio encoder, train a network on its features: front_end.weights={path}."
     )

@@ -13,11 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
-from asdf.checkpoint.network_reading import CONFIG, write_safetensors
+from asdf.checkpoint.network_reading import CONFIG, MARK, write_safetensors
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.hub.classifier_folder import (
+from asdf.extras.zoo.layouts.classifier_folder import (
     CLASSIFIERS,
     FRONT_END,
     LAYER_WEIGHTS,
@@ -40,8 +40,6 @@ _BACK_END = "back_end."
 _SUM = "front_end.layer_sum.weights"
 _MASK = "front_end.masking.embedding"
 _MASK_NAME = "masked_spec_embed"
-# The metadata that transformers requires in its files.
-_MARK = {"format": "pt"}
 
 
 def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> None:
@@ -58,13 +56,29 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
             "encoder, a projection, the mean over time and classes): SSL_Classifier."
         )
     front_end = network.front_end
+    if front_end.layers < front_end.encoder_layers:
+        raise AsdfError(
+            f"transformers' audio classifiers read the last layer, or all; this network reads "
+            f"layer {front_end.layers} of {front_end.encoder_layers} (front_end.layer)."
+        )
     is_weighted = settings.front_end.layer == "weighted"
-    _check_same(network, front_end, is_weighted)
-    head = _head_settings(ClassSizes.of(settings), is_weighted)
+    if is_weighted and next(front_end.final_norm_parameters(), None) is not None:
+        raise AsdfError(
+            "front_end.layer = 'weighted' with an encoder that ends with a norm: versions of "
+            "transformers disagree on whether the last layer is summed before or after that norm, "
+            "so its scores would depend on the version. Choose another format of `python -m asdf "
+            "export`."
+        )
+    sizes = ClassSizes.of(settings)
+    names = sizes.classifier_classes
+    head = {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+        "classifier_proj_size": sizes.classifier_projection,
+        "use_weighted_layer_sum": is_weighted,
+    }
     if isinstance(front_end, Wav2Vec2FrontEnd):
-        family = _family_of(front_end.architecture, ClassSizes.of(settings))
-        sizes = _sizes(front_end.architecture, family)
-        _write_own(folder, network, {**sizes, **head}, family)
+        _write_own(folder, network, front_end.architecture, sizes.classifier_family, head)
     elif isinstance(front_end, TransformersFrontEnd):
         _write_by_transformers(folder, network, front_end, head)
     else:
@@ -76,30 +90,22 @@ def write_classifier(folder: Path, network: nn.Module, settings: Sections) -> No
     write_text(folder / PREPROCESSOR, extractor + "\n")
 
 
-def _check_same(network: SSL_Classifier, front_end: FrontEnd, is_weighted: bool) -> None:
-    """Refuse a network that transformers' class would compute differently.
-
-    Raises:
-        AsdfError: there is a difference; the message names the setting.
-    """
-    if front_end.layers < front_end.encoder_layers:
-        raise AsdfError(
-            f"transformers' audio classifiers read the last layer, or all; this network reads "
-            f"layer {front_end.layers} of {front_end.encoder_layers} (front_end.layer)."
-        )
-    is_pre_norm = next(front_end.final_norm_parameters(), None) is not None
-    if is_weighted and is_pre_norm:
-        raise AsdfError(
-            "front_end.layer = 'weighted' with an encoder that ends with a norm: versions of "
-            "transformers disagree on whether the last layer is summed before or after that norm, "
-            "so its scores would depend on the version. Choose another format of `python -m asdf "
-            "export`."
-        )
-
-
 def _write_own(
-    folder: Path, network: SSL_Classifier, entries: Mapping[str, Any], family: str
+    folder: Path,
+    network: SSL_Classifier,
+    architecture: Architecture,
+    family: str,
+    head: Mapping[str, Any],
 ) -> None:
+    """Write a folder with an encoder of ours.
+
+    Args:
+        family: Model type that it was read from, which is written if the encoder is of that type.
+    """
+    if architecture.relative_positions:
+        family = "wavlm"
+    elif family not in OUR_OWN or family == "wavlm":
+        family = "wav2vec2"
     layers = {}
     encoder = {}
     for name, tensor in network.state_dict().items():
@@ -109,18 +115,27 @@ def _write_own(
             layers[_head_name(name, family)] = tensor
     for name, tensor in hugging_face_names(encoder).items():
         layers[f"{_prefix_of(family)}{name}"] = tensor
-    config = {"architectures": [CLASSIFIERS[family]], "model_type": family, **entries}
-    # The weights first: a folder counts as a network once it has its configuration.
-    write_safetensors(folder / WEIGHTS[0], layers, _MARK)
-    write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
-
-
-def _family_of(architecture: Architecture, sizes: ClassSizes) -> str:
-    """Return the model type: the one that it was read from, if its encoder is of that type."""
+    channels, kernels, strides = zip(*architecture.conv_layers, strict=True)
+    config = {
+        "architectures": [CLASSIFIERS[family]],
+        "model_type": family,
+        "conv_dim": list(channels),
+        "conv_kernel": list(kernels),
+        "conv_stride": list(strides),
+        "num_feat_extract_layers": len(channels),
+        "feat_extract_norm": architecture.extractor_mode.removesuffix("_norm"),
+        **{theirs: getattr(architecture, ours) for ours, theirs in SIZES.items()},
+        # ASDF's own settings control the masks of training.
+        "apply_spec_augment": False,
+        "mask_time_prob": 0.0,
+        "mask_feature_prob": 0.0,
+    }
     if architecture.relative_positions:
-        return "wavlm"
-    family = sizes.classifier_family
-    return family if family in OUR_OWN and family != "wavlm" else "wav2vec2"
+        buckets, distance = architecture.relative_positions
+        config |= {"num_buckets": buckets, "max_bucket_distance": distance}
+    # The weights first: a folder counts as a network once it has its configuration.
+    write_safetensors(folder / WEIGHTS[0], layers, MARK)
+    write_text(folder / CONFIG, json.dumps({**config, **head}, indent=2) + "\n")
 
 
 def _head_name(name: str, family: str) -> str:
@@ -138,37 +153,6 @@ def _prefix_of(family: str) -> str:
     return family.replace("-", "_") + "."
 
 
-def _head_settings(sizes: ClassSizes, is_weighted: bool) -> dict[str, Any]:
-    names = sizes.classifier_classes
-    return {
-        "id2label": {str(number): name for number, name in enumerate(names)},
-        "label2id": {name: number for number, name in enumerate(names)},
-        "classifier_proj_size": sizes.classifier_projection,
-        "use_weighted_layer_sum": is_weighted,
-    }
-
-
-def _sizes(architecture: Architecture, family: str) -> dict[str, Any]:
-    """Return the entries of a transformers configuration for an architecture of ours."""
-    channels, kernels, strides = zip(*architecture.conv_layers, strict=True)
-    sizes = {
-        "conv_dim": list(channels),
-        "conv_kernel": list(kernels),
-        "conv_stride": list(strides),
-        "num_feat_extract_layers": len(channels),
-        "feat_extract_norm": architecture.extractor_mode.removesuffix("_norm"),
-        **{theirs: getattr(architecture, ours) for ours, theirs in SIZES.items()},
-        # ASDF's own settings control the masks of training.
-        "apply_spec_augment": False,
-        "mask_time_prob": 0.0,
-        "mask_feature_prob": 0.0,
-    }
-    if family == "wavlm" and architecture.relative_positions:
-        buckets, distance = architecture.relative_positions
-        sizes |= {"num_buckets": buckets, "max_bucket_distance": distance}
-    return sizes
-
-
 def _write_by_transformers(
     folder: Path, network: SSL_Classifier, front_end: TransformersFrontEnd, head: Mapping[str, Any]
 ) -> None:
@@ -180,23 +164,6 @@ def _write_by_transformers(
     values.pop(EXTRACTOR, None)
     config = AutoConfig.for_model(**{**values, **head})
     model = AutoModelForAudioClassification.from_config(config, trust_remote_code=False).eval()
-    # Not strict, since the vector of masked frames may be missing; all others are checked.
-    model.load_state_dict(_named_for(model, network), strict=False)
-    folder.mkdir(parents=True, exist_ok=True)
-    # Move its files into place one by one, each atomically.
-    with TemporaryDirectory(dir=folder, prefix=".writing.") as temporary:
-        model.save_pretrained(temporary, max_shard_size="1000GB")
-        # In reverse order config.json is last: with it the folder counts as a network.
-        for path in sorted(Path(temporary).iterdir(), reverse=True):
-            path.replace(folder / path.name)
-
-
-def _named_for(model: Any, network: SSL_Classifier) -> dict[str, Tensor]:
-    """Return the network's layers by the names of transformers' model.
-
-    Raises:
-        AsdfError: the model does not have a layer.
-    """
     names = model.state_dict().keys()
     state = network.state_dict()
     first = next(name.removeprefix(FRONT_END) for name in state if name.startswith(FRONT_END))
@@ -208,14 +175,21 @@ def _named_for(model: Any, network: SSL_Classifier) -> dict[str, Tensor]:
             layers[prefix + name.removeprefix(FRONT_END)] = tensor
         elif name != _MASK:
             layers[_head_name(name, "")] = tensor
-    unknown = [name for name in layers if name not in names]
-    left = [name for name in names if name not in layers and not name.endswith(_MASK_NAME)]
-    if unknown or left:
+    # The vector of masked frames may be missing.
+    differ = {name for name in names ^ layers.keys() if not name.endswith(_MASK_NAME)}
+    if differ:
         raise AsdfError(
             f"transformers' {type(model).__name__} has other layers than this network: "
-            f"{(unknown or left)[0]}. Use the version of transformers that read it."
+            f"{min(differ)}. Use the version of transformers that read it."
         )
-    return layers
+    model.load_state_dict(layers, strict=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Move its files into place one by one, each atomically.
+    with TemporaryDirectory(dir=folder, prefix=".writing.") as temporary:
+        model.save_pretrained(temporary, max_shard_size="1000GB")
+        # In reverse order config.json is last: with it the folder counts as a network.
+        for path in sorted(Path(temporary).iterdir(), reverse=True):
+            path.replace(folder / path.name)
 
 
 def _extractor_settings(front_end: FrontEnd) -> dict[str, Any]:

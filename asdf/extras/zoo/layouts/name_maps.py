@@ -1,6 +1,4 @@
-"""The layouts that a map of names describes.
-
-Map of a toolkit's or challenge's layer names to ours, with facts about its program.
+"""Maps of toolkits' and challenges' layer names to ours, with facts about their programs.
 
 Invariant: a map is one to one. Other tensors in a file are computed by the network and compared, or
 are irrelevant for scores; both are reported.
@@ -10,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from asdf.extras.zoo.layouts.name_maps.training_config import Stated, read_stated
 from asdf.interchange.fairseq import original_names
 from asdf.interchange.hugging_face import hugging_face_name
 from asdf.networks.back_ends.conformer import TCMBackEnd, sinusoids
@@ -28,11 +24,13 @@ from asdf.networks.ssl_detector import SSLDetector
 POSITIONS = "conformer.positional_emb"
 """Sines and cosines of positions, which files of Conformers hold and the network computes."""
 
-POSITIONS_HELD = 10_000
-"""Frames of them, as in published files."""
-
 _ENCODER = "front_end.model."
 T = TypeVar("T")
+
+
+def stored_positions(dimension: int) -> Tensor:
+    """Return the positions that published files store, (1, 10000 frames, dimension)."""
+    return sinusoids(10_000, dimension).unsqueeze(0)
 
 
 @dataclass(frozen=True)
@@ -53,12 +51,10 @@ FLIPPED = Conversion(2, lambda rows: rows.flip(0), lambda rows: rows.flip(0))
 """Two outputs with bona fide first."""
 
 
-def _with_zeros(rows: Tensor) -> Tensor:
-    return torch.cat([torch.zeros_like(rows), rows])
-
-
 # Only the difference of our two logits matters to their softmax.
-SINGLE = Conversion(1, _with_zeros, lambda rows: rows[1:] - rows[:1])
+SINGLE = Conversion(
+    1, lambda rows: torch.cat([torch.zeros_like(rows), rows]), lambda rows: rows[1:] - rows[:1]
+)
 """A single output, the logit of bona fide speech: ours are then 0 and that logit."""
 
 
@@ -86,7 +82,7 @@ class NameMap:
         normalizes: Whether its program scales waveforms; None: as in s3prl.
         computed: Function of a network that returns layers of its sizes that files contain but it
             computes.
-        stated: Function of a path that reads the configuration next to a checkpoint.
+        has_config: Whether a configuration next to a checkpoint states how it is scored.
         nested_in: Key of the layers in its program's files; '' if they are at the top level.
         wrapped_in: Prefix of all names in its program's files, which others may lack.
         of_transformers: Whether the front end's layers have transformers' names, not fairseq's.
@@ -109,8 +105,8 @@ class NameMap:
     settings: Mapping[str, Any] = field(default_factory=dict)
     samples: int | None = None
     normalizes: bool | None = None
-    computed: Callable[[nn.Module], Mapping[str, Tensor]] | None = None
-    stated: Callable[[Path], Stated] | None = None
+    computed: Callable[[SSLDetector], Mapping[str, Tensor]] | None = None
+    has_config: bool = False
     nested_in: str = ""
     wrapped_in: str = ""
     of_transformers: bool = False
@@ -143,8 +139,7 @@ class NameMap:
         if name.startswith(_ENCODER):
             for new, old in self.words:
                 name = name.replace(old, new)
-        back = [(ours, theirs) for theirs, ours in self.parts]
-        return _replace_start(name, back)
+        return _replace_start(name, [(ours, theirs) for theirs, ours in self.parts])
 
 
 def _replace_start(name: str, pairs: Sequence[tuple[str, str]]) -> str | None:
@@ -318,13 +313,6 @@ WHISPER_LCNN = _of_whisper_features(
 )
 
 
-def _df_arena_numbers(network: nn.Module) -> dict[str, Tensor]:
-    """Return the positions in DF-Arena's files, for frames as wide as the front end's."""
-    assert isinstance(network, SSLDetector)
-    positions_1LC = sinusoids(POSITIONS_HELD, network.front_end.dimension).unsqueeze(0)
-    return {POSITIONS: positions_1LC}
-
-
 # Speech-Arena-2025/DF_Arena_1B_V_1 and _500M_V_1: their layers, and their feature extractor.
 DF_ARENA = NameMap(
     name="DF-Arena",
@@ -337,20 +325,18 @@ DF_ARENA = NameMap(
     wrapped_in="backbone.",
     normalizes=False,
     unused={"of positions, which the network computes": (POSITIONS,)},
-    computed=_df_arena_numbers,
+    computed=lambda network: {POSITIONS: stored_positions(network.front_end.dimension)},
     settings={"network.score": "difference"},
     bona_fide="the second output, as its program has it",
     samples=64_600,
 )
 
 
-def _deepfense_numbers(network: nn.Module) -> dict[str, Tensor]:
+def _deepfense_numbers(network: SSLDetector) -> dict[str, Tensor]:
     """Return further tensors in DeepFense's files: mask vector, and TCM's positions."""
-    assert isinstance(network, SSLDetector)
     numbers = {"frontend.model.mask_emb": torch.zeros(network.front_end.dimension)}
     if isinstance(network.back_end, TCMBackEnd):
-        dimension = network.back_end.conformer.fc5.in_features
-        numbers[_POSITIONS] = sinusoids(POSITIONS_HELD, dimension).unsqueeze(0)
+        numbers[_POSITIONS] = stored_positions(network.back_end.frame_dimension)
     return numbers
 
 
@@ -379,7 +365,7 @@ def _of_deepfense(
             ),
         },
         computed=_deepfense_numbers,
-        stated=read_stated,
+        has_config=True,
         nested_in="model_state",
         settings={"network.score": "bona_fide"},
         bona_fide="the second output, whose logit is the score, as its program has it",
@@ -421,8 +407,7 @@ NAME_MAPS = (
 def name_map_of(names: Collection[str]) -> NameMap | None:
     """Return the map of the layout with these layer names; None for other layouts."""
     names = {*names, *(name.removeprefix(DF_ARENA.wrapped_in) for name in names)}
-    matching = (each for each in NAME_MAPS if names >= each.marks)
-    return next(matching, None)
+    return next((each for each in NAME_MAPS if names >= each.marks), None)
 
 
 def name_maps_by_kind() -> Mapping[str, NameMap]:

@@ -1,20 +1,17 @@
-"""Folders of transformers' audio classifiers, and their configurations.
+"""Audio classifiers of transformers, read from their folders as networks of ASDF.
 
-Invariant: a configuration is data. It is compared with the layers; what neither of them states is a
-documented default. A description of a folder is true of it.
+Invariant: a configuration is data, of which nothing is executed. It is compared with the layers;
+what neither of them states is a documented default. Every layer of the folder is a layer of the
+network, or is irrelevant for scores and named. Encoders of the wav2vec 2.0 family are ASDF's own;
+the others are those of transformers, built from the configuration with its own classes.
 
 Source: transformers, the documentation of the configurations and of the feature extractors.
-
-Audio classifiers of transformers as networks of ASDF.
-
-Invariant: every layer of the folder is a layer of the network, or is irrelevant for scores and
-named. Encoders of the wav2vec 2.0 family are ASDF's own; the others are those of transformers,
-built from the configuration with its own classes. Nothing in the repository is executed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,12 +22,7 @@ from asdf.checkpoint.base_weights import describe_layers
 from asdf.checkpoint.network_reading import CONFIG
 from asdf.checkpoint.weights_file import read_json
 from asdf.errors import AsdfError
-from asdf.extras.zoo.layouts.hub.class_names import (
-    Polarity,
-    chosen_polarity,
-    read_polarity,
-    unknown_polarity,
-)
+from asdf.extras.zoo.layouts.class_names import chosen_polarity, read_polarity, unknown_polarity
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange import hugging_face
 from asdf.interchange.hugging_face import PREPROCESSOR
@@ -41,7 +33,7 @@ from asdf.networks.front_ends.transformers_front_end import (
     EncoderOutputFrontEnd,
     TransformersFrontEnd,
 )
-from asdf.settings.sections import FRAME_SAMPLES, FrontEnd, Sections, assign
+from asdf.settings.sections import FRAME_SAMPLES, Sections, assign
 from asdf.text import shorten
 
 AST = "audio-spectrogram-transformer"
@@ -152,15 +144,9 @@ class ClassifierFolder:
                 "networks."
             )
         names = tuple(str(named[str(number)]) for number in range(classes))
-        self._check_numbers(names, where)
-        return names
-
-    def _check_numbers(self, names: tuple[str, ...], where: str) -> None:
-        """Compare label2id with the names: a contradiction would reverse verdicts."""
-        numbers = self.config.get("label2id")
-        if not isinstance(numbers, dict):
-            return
-        for name, number in numbers.items():
+        stated = self.config.get("label2id")
+        # A contradiction would reverse verdicts.
+        for name, number in stated.items() if isinstance(stated, dict) else ():
             is_known = str(number).isdecimal() and int(number) < len(names)
             if is_known and name in names and names[int(number)] != name:
                 raise AsdfError(
@@ -169,6 +155,7 @@ class ClassifierFolder:
                     "or test it with your own recordings; then correct config.json in a copy of "
                     "the folder."
                 )
+        return names
 
 
 def open_classifier(folder: Path) -> ClassifierFolder | None:
@@ -183,17 +170,12 @@ def open_classifier(folder: Path) -> ClassifierFolder | None:
         return None
     named = config.get("architectures")
     names = named if isinstance(named, list) else []
-    is_named = bool(names)
-    if is_named and names[0] != CLASSIFIERS[family]:
+    if names and names[0] != CLASSIFIERS[family]:
         return None
     path = folder / PREPROCESSOR
-    extractor = read_json(path) if path.is_file() else None
-    if extractor is not None:
-        _check_extractor(extractor, path, family)
-    return ClassifierFolder(folder, config, extractor, is_named)
-
-
-def _check_extractor(extractor: Mapping[str, Any], path: Path, family: str) -> None:
+    if not path.is_file():
+        return ClassifierFolder(folder, config, None, bool(names))
+    extractor = read_json(path)
     rate = extractor.get("sampling_rate", SAMPLE_RATE)
     if rate != SAMPLE_RATE:
         raise AsdfError(
@@ -205,18 +187,18 @@ def _check_extractor(extractor: Mapping[str, Any], path: Path, family: str) -> N
             f"{path} has do_normalize = true for Whisper, which scales waveforms before it appends "
             "silence. ASDF does not do that, so its scores would differ."
         )
+    return ClassifierFolder(folder, config, extractor, bool(names))
 
 
 def describe_folder(folder: Path) -> str:
     """Return a description of a folder of transformers, based on its configuration."""
     config = read_json(folder / CONFIG)
     named = config.get("architectures")
-    class_name = str(named[0]) if isinstance(named, list) and named else ""
     if "model_type" not in config:
         return f"a network whose {CONFIG} states no model type"
     kind = shorten(repr(config["model_type"]))
-    if class_name:
-        return f"a network of the class {shorten(class_name)} (model type {kind})"
+    if isinstance(named, list) and named:
+        return f"a network of the class {shorten(str(named[0]))} (model type {kind})"
     return f"a network of the model type {kind}"
 
 
@@ -300,15 +282,39 @@ def read_classifier(
     state = hugging_face.read_state(folder.path)
     classes = _count_classes(folder, state)
     names = folder.class_names(classes)
-    polarity = _find_polarity(folder, names, chosen, bona_fide)
+    stated = bona_fide or [str(number) for number in chosen.get(_BONA_FIDE, ())]
+    polarity = chosen_polarity(stated, names) if stated else read_polarity(names)
+    if not polarity.bona_fide:
+        raise unknown_polarity(folder.path, polarity, len(names))
+    values: dict[str, Any] = {
+        "network.network_class": NETWORK_CLASS,
+        "network.score": "difference",
+        "back_end.classifier_classes": names,
+        _BONA_FIDE: polarity.bona_fide,
+        "back_end.classifier_family": folder.family,
+        "back_end.classifier_pooling": "tokens" if folder.family == AST else "mean",
+        "back_end.classifier_padding": folder.padding,
+        "front_end.normalize_waveforms": folder.normalizes,
+    }
+    if PROJECTOR in state:
+        values["back_end.classifier_projection"] = int(state[PROJECTOR].shape[0])
+    if LAYER_WEIGHTS in state:
+        values["front_end.layer"] = "weighted"
     settings = Sections()
-    assign(settings, _head_settings(folder, state, names, polarity))
-    assign(settings, _encoder_settings(settings.front_end, folder))
+    assign(settings, {**values, **_encoder_settings(folder, LAYER_WEIGHTS in state)})
     layout = f"{folder.class_name} of transformers, {classes} classes"
     read = Recognised(layout, settings, {})
-    read.notes.append(f"bona fide: {_list_classes(names, polarity)}, {polarity.reason}")
-    read.notes.append(_describe_normalisation(folder))
-    read.notes.append(_set_lengths(settings, folder, chosen))
+    listed = [f"class {number} ({names[number]!r})" for number in polarity.bona_fide]
+    origin = f": the default of transformers for {folder.family}"
+    if folder.extractor is None:
+        origin = f": transformers' default, as there is no {PREPROCESSOR}"
+    elif "do_normalize" in folder.extractor:
+        origin = f", by {PREPROCESSOR}"
+    read.notes += [
+        f"bona fide: {' and '.join(listed)}, {polarity.reason}",
+        f"front_end.normalize_waveforms = {folder.normalizes}{origin}",
+        _set_lengths(settings, folder, chosen),
+    ]
     assign(settings, {name: value for name, value in chosen.items() if name != _BONA_FIDE})
     _fill(read, state, folder)
     return read
@@ -348,59 +354,6 @@ def _count_classes(folder: ClassifierFolder, state: Mapping[str, Tensor]) -> int
     return classes
 
 
-def _head_settings(
-    folder: ClassifierFolder,
-    state: Mapping[str, Tensor],
-    names: tuple[str, ...],
-    polarity: Polarity,
-) -> dict[str, Any]:
-    """Return the settings of all parts except the encoder."""
-    values: dict[str, Any] = {
-        "network.network_class": NETWORK_CLASS,
-        "network.score": "difference",
-        "back_end.classifier_classes": names,
-        _BONA_FIDE: polarity.bona_fide,
-        "back_end.classifier_family": folder.family,
-        "back_end.classifier_pooling": "tokens" if folder.family == AST else "mean",
-        "back_end.classifier_padding": folder.padding,
-        "front_end.normalize_waveforms": folder.normalizes,
-    }
-    if PROJECTOR in state:
-        values["back_end.classifier_projection"] = int(state[PROJECTOR].shape[0])
-    if LAYER_WEIGHTS in state:
-        values["front_end.layer"] = "weighted"
-    return values
-
-
-def _find_polarity(
-    folder: ClassifierFolder,
-    names: tuple[str, ...],
-    chosen: Mapping[str, Any],
-    bona_fide: Sequence[str],
-) -> Polarity:
-    stated = bona_fide or [str(number) for number in chosen.get(_BONA_FIDE, ())]
-    if stated:
-        return chosen_polarity(stated, names)
-    polarity = read_polarity(names)
-    if not polarity.bona_fide:
-        raise unknown_polarity(folder.path, polarity, len(names))
-    return polarity
-
-
-def _list_classes(names: tuple[str, ...], polarity: Polarity) -> str:
-    listed = [f"class {number} ({names[number]!r})" for number in polarity.bona_fide]
-    return " and ".join(listed)
-
-
-def _describe_normalisation(folder: ClassifierFolder) -> str:
-    setting = f"front_end.normalize_waveforms = {folder.normalizes}"
-    if folder.extractor is None:
-        return f"{setting}: transformers' default, as there is no {hugging_face.PREPROCESSOR}"
-    if "do_normalize" in folder.extractor:
-        return f"{setting}, by {hugging_face.PREPROCESSOR}"
-    return f"{setting}: the default of transformers for {folder.family}"
-
-
 def _set_lengths(settings: Sections, folder: ClassifierFolder, chosen: Mapping[str, Any]) -> str:
     """Set the scored length of recordings; return the note about it."""
     most = settings.network.max_evaluation_utterance_length_in_samples
@@ -414,7 +367,7 @@ def _set_lengths(settings: Sections, folder: ClassifierFolder, chosen: Mapping[s
     if folder.padding:
         return f"scored: up to {seconds:g} s, with silence behind shorter recordings, as Whisper's"
     if stated is not None:
-        return f"scored: whole, up to {seconds:g} s, by max_length of {hugging_face.PREPROCESSOR}"
+        return f"scored: whole, up to {seconds:g} s, by max_length of {PREPROCESSOR}"
     if folder.family == AST:
         return "scored: whole recordings, whose frames the extractor cuts or pads"
     return (
@@ -424,37 +377,32 @@ def _set_lengths(settings: Sections, folder: ClassifierFolder, chosen: Mapping[s
     )
 
 
-def _encoder_settings(chosen: FrontEnd, folder: ClassifierFolder) -> dict[str, Any]:
+def _encoder_settings(folder: ClassifierFolder, sums_layers: bool) -> dict[str, Any]:
     """Return the settings of the encoder: ASDF's own if supported, else transformers'."""
-    architecture = own_architecture(folder)
-    if architecture is not None:
-        return {"front_end.architecture": architecture.to_text()}
+    if folder.family in OUR_OWN:
+        # Of these types, only WavLM differs from wav2vec 2.0 in its layers.
+        kind = "wavlm" if folder.family == "wavlm" else "wav2vec2"
+        config = {**folder.config, "model_type": kind}
+        # Not if a property is not supported by ours, such as another activation.
+        with suppress(AsdfError):
+            architecture = hugging_face.architecture_of(config, folder.path)
+            return {"front_end.architecture": architecture.to_text()}
     # A sum of layers uses their outputs, before the number of frames increases again.
-    is_upsampled = folder.family in UPSAMPLED and chosen.layer == "last"
-    kind = "encoder_output" if is_upsampled else "transformers"
+    is_upsampled = folder.family in UPSAMPLED and not sums_layers
     return {
-        "front_end.front_end_class": kind,
+        "front_end.front_end_class": "encoder_output" if is_upsampled else "transformers",
         "front_end.architecture": architecture_text_of(folder.path),
     }
 
 
-def own_architecture(folder: ClassifierFolder) -> Architecture | None:
-    """Return our architecture of an encoder; None if transformers computes it."""
-    if folder.family not in OUR_OWN:
-        return None
-    # Of these types, only WavLM differs from wav2vec 2.0 in its layers.
-    kind = "wavlm" if folder.family == "wavlm" else "wav2vec2"
-    try:
-        return hugging_face.architecture_of({**folder.config, "model_type": kind}, folder.path)
-    except AsdfError:
-        # A property is not supported by ours, such as another activation.
-        return None
-
-
 def _fill(read: Recognised, state: Mapping[str, Tensor], folder: ClassifierFolder) -> None:
-    """Rename the layers to our names."""
+    """Rename the layers to our names, and record the folder's names of all, also missing ones."""
+    front_end = read.settings.front_end
+    heads = ("projector", "classifier", LAYER_WEIGHTS)
+    first = [name.partition(".")[0] for name in state if name.partition(".")[0] not in heads]
+    # Of the encoder's layers, such as 'wav2vec2.'.
+    prefix = f"{first[0]}." if first else ""
     encoder = {}
-    prefix = _encoder_prefix(state)
     for name, tensor in state.items():
         if name == LAYER_WEIGHTS:
             read.state[_SUM] = tensor
@@ -465,45 +413,23 @@ def _fill(read: Recognised, state: Mapping[str, Tensor], folder: ClassifierFolde
         else:
             # The check of layers reports it as unknown.
             read.state[name] = tensor
-    if read.settings.front_end.front_end_class is None:
+    if front_end.front_end_class is None:
         layers, left_out = hugging_face.torchaudio_names(encoder)
+        for name in Architecture.from_text(front_end.architecture).shapes():
+            read.own_names[FRONT_END + name] = prefix + hugging_face.hugging_face_name(name)
     else:
-        layers, left_out = _transformers_names(encoder, read.settings.front_end, folder)
+        is_output = front_end.front_end_class == "encoder_output"
+        kind = EncoderOutputFrontEnd if is_output else TransformersFrontEnd
+        with without_numbers():
+            outline = kind(front_end)
+        chosen = choose_layers(encoder, outline, str(folder.path))
+        layers, left_out = chosen.used, chosen.left_out
     read.state |= {FRONT_END + name: tensor for name, tensor in layers.items()}
     if left_out:
         read.left_out[_UNUSED] = [prefix + name for name in left_out]
-    read.own_names = _own_names(read, state, prefix)
-
-
-def _encoder_prefix(state: Mapping[str, Tensor]) -> str:
-    """Return the prefix of the encoder's layers, such as 'wav2vec2.'."""
-    heads = ("projector", "classifier", LAYER_WEIGHTS)
-    first = [name.partition(".")[0] for name in state if name.partition(".")[0] not in heads]
-    return f"{first[0]}." if first else ""
-
-
-def _transformers_names(
-    encoder: Mapping[str, Tensor], chosen: FrontEnd, folder: ClassifierFolder
-) -> tuple[dict[str, Tensor], list[str]]:
-    is_output = chosen.front_end_class == "encoder_output"
-    kind = EncoderOutputFrontEnd if is_output else TransformersFrontEnd
-    with without_numbers():
-        front_end = kind(chosen)
-    layers = choose_layers(encoder, front_end, str(folder.path))
-    return layers.used, layers.left_out
-
-
-def _own_names(read: Recognised, state: Mapping[str, Tensor], prefix: str) -> dict[str, str]:
-    """Return the folder's names of layers by ours, including those that it lacks."""
-    names = {}
-    if read.settings.front_end.front_end_class is None:
-        architecture = Architecture.from_text(read.settings.front_end.architecture)
-        for name in architecture.shapes():
-            names[FRONT_END + name] = prefix + hugging_face.hugging_face_name(name)
-    for part in ("projector", "classifier"):
-        for kind in ("weight", "bias"):
-            names[f"{_BACK_END}{part}.{kind}"] = f"{part}.{kind}"
-    return {**names, **own_names(read.state, state)}
+    for name in ("projector.weight", "projector.bias", "classifier.weight", "classifier.bias"):
+        read.own_names[_BACK_END + name] = name
+    read.own_names |= own_names(read.state, state)
 
 
 def own_names(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Settings of a detector that follow from the shapes of its layers.
+"""Settings of a published detector that follow from the shapes of its layers, and its scoring.
 
 Invariant: what shapes do not determine is the published value, or an error that names the setting
-to choose; nothing is guessed silently.
+to choose; nothing is guessed silently. A published detector is scored as its authors score it,
+unless the user chooses lengths.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from asdf.networks.back_ends.sls import SLSSizes
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.networks.front_ends.transformers_config import config_text
 from asdf.networks.rawnet2 import RawNet2Sizes
-from asdf.settings.sections import Sections, assign
+from asdf.settings.sections import FRAME_SAMPLES, Sections, assign
+from asdf.trials.how_scored import PUBLISHED, ScoredLength
 
 ARCHITECTURE = "front_end.architecture"
 SHAPES = "by the shapes of the layers"
@@ -33,6 +35,13 @@ _CLASS = "front_end.front_end_class"
 _BLOCK = "back_end.Build_in_Res2Nets."
 _MAMBA_BLOCK = "conformer.forward_layers."
 _CONFORMER_BLOCK = "conformer.encoder_blocks."
+_MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
+_MAX_SCORED = "network.max_evaluation_utterance_length_in_samples"
+# Their data sets use another length than all others.
+_CONFORMER_SAMPLES = 66800
+_SCORE = "network.score"
+_LOSS = "network.loss"
+_NORMALIZE = "front_end.normalize_waveforms"
 # Layers that identify a class, more specific classes first.
 _MARKS: dict[str, set[str]] = {
     "AASIST": {"GAT_layer_S.att_proj.weight", "master1"},
@@ -79,10 +88,8 @@ def find_architecture(path: Path, state: Mapping[str, Tensor]) -> str:
     Raises:
         AsdfError: there is none; the message proposes one.
     """
-    layers = {}
-    for name, tensor in state.items():
-        if name.startswith(FRONT_END):
-            layers[name.removeprefix(FRONT_END)] = tensor
+    names = [name for name in state if name.startswith(FRONT_END)]
+    layers = {name.removeprefix(FRONT_END): state[name] for name in names}
     architecture = matching_architecture(layers, KNOWN["wav2vec2_xlsr_300m"])
     shapes = {name: tensor.shape for name, tensor in layers.items()}
     if architecture.shapes() == shapes:
@@ -117,6 +124,8 @@ def set_sizes(
         sizes: Sizes = {}
         for name, (layer, axis) in _BY_SHAPE.get(kind, {}).items():
             sizes[f"back_end.{name}"] = (state[layer].shape[axis], SHAPES)
+        for name, stem in _BY_COUNT.get(kind, {}).items():
+            sizes[f"back_end.{name}"] = (_count_blocks(state, stem), SHAPES)
         if kind in _SIZES:
             sizes |= _SIZES[kind](state, settings)
     except AsdfError as error:
@@ -158,13 +167,11 @@ def _nes2net_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     splits = (_count_blocks(state, _BLOCK) + 1, convolutions + 1)
     width = state[f"{_BLOCK}0.conv1.weight"].shape[0]
     squeezed = state[f"{_BLOCK}0.se.se.1.weight"].shape[0]
-    # A damaged file may have a size of 0.
-    squeeze = max(1, width // max(squeezed, 1))
-    has_attention = "back_end.pooling.linear1.weight" in state
-    pooling = "attentive" if has_attention else "mean"
+    pooling = "attentive" if "back_end.pooling.linear1.weight" in state else "mean"
     return {
         "back_end.nes2net_splits": (splits, SHAPES),
-        "back_end.nes2net_squeeze": (squeeze, SHAPES),
+        # A damaged file may have a size of 0.
+        "back_end.nes2net_squeeze": (max(1, width // max(squeezed, 1)), SHAPES),
         "back_end.nes2net_pooling": (pooling, SHAPES),
         "back_end.nes2net_dilation": (Nes2NetSizes.of(settings).nes2net_dilation, _NOT_SHOWN),
     }
@@ -179,23 +186,15 @@ def _conformer_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     else:
         # Its embeddings of distances have the width of a head.
         heads = dimension // max(state[f"{attention}rel_pos_emb.weight"].shape[1], 1)
-    return {
-        "back_end.conformer_dimension": (dimension, SHAPES),
+    sizes: Sizes = {
         "back_end.conformer_blocks": (_count_blocks(state, block), SHAPES),
         "back_end.conformer_heads": (heads, SHAPES),
         "back_end.conformer_kernel": (state[f"{block}0.conv.net.4.conv.weight"].shape[2], SHAPES),
     }
-
-
-def _gated_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
-    """Return the Conformer's sizes but its width, which is that of the front end."""
-    sizes = _conformer_sizes(state, settings)
-    del sizes["back_end.conformer_dimension"]
+    # DF-Arena's is as wide as the front end.
+    if not settings.network.network_class.endswith("SSL_GatedConformer"):
+        sizes = {"back_end.conformer_dimension": (dimension, SHAPES), **sizes}
     return sizes
-
-
-def _mamba_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
-    return {"back_end.mamba_blocks": (_count_blocks(state, f"{_BACK_END}{_MAMBA_BLOCK}"), SHAPES)}
 
 
 def _check_knots(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
@@ -216,11 +215,9 @@ def _check_knots(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
 def _mlp_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
     """Return the layers of DeepFense's MLP; each has an activation without parameters."""
     block = f"{_BACK_END}projection_block."
-    widths = []
-    for name, tensor in state.items():
-        # Linear maps; norms have weights of one dimension.
-        if name.startswith(block) and name.endswith(".weight") and tensor.dim() == 2:
-            widths.append(tensor.shape[0])
+    weights = [state[name] for name in state if name.startswith(block) and name.endswith(".weight")]
+    # Of linear maps; norms have weights of one dimension.
+    widths = [weight.shape[0] for weight in weights if weight.dim() == 2]
     norms = {f"{block}1.bn.weight": "batch", f"{block}1.weight": "layer"}
     present = [norm for name, norm in norms.items() if name in state and state[name].dim() == 1]
     activation = DeepFenseSizes.of(settings).deepfense_activation
@@ -232,9 +229,8 @@ def _mlp_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
 
 
 def _rawgat_fusion(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
-    width = state["GAT_layer3.att_proj.weight"].shape[1]
     name = "back_end.rawgat_fusion"
-    if width == 2 * len(state["GAT_layer1.bn.weight"]):
+    if state["GAT_layer3.att_proj.weight"].shape[1] == 2 * len(state["GAT_layer1.bn.weight"]):
         return {name: ("cat", SHAPES)}
     return {name: ("mul", f"{_NOT_SHOWN}: for the sum of graphs, {name}=add")}
 
@@ -302,14 +298,6 @@ def _whisper_config(state: Mapping[str, Tensor]) -> str:
     )
 
 
-def _rawnet2_sizes(state: Mapping[str, Tensor], settings: Sections) -> Sizes:
-    layers = [name for name in state if name.startswith("gru.weight_hh_l")]
-    return {
-        "back_end.rawnet2_layers": (len(layers), SHAPES),
-        "back_end.rawnet2_taps": (RawNet2Sizes.of(settings).rawnet2_taps, _NOT_SHOWN),
-    }
-
-
 # Sizes that are a dimension of a layer: the layer, and the dimension's number.
 _BY_SHAPE: dict[str, dict[str, tuple[str, int]]] = {
     "SSL_Mamba": {
@@ -329,13 +317,17 @@ _BY_SHAPE: dict[str, dict[str, tuple[str, int]]] = {
         "rawnet2_embedding": ("fc1_gru.weight", 0),
     },
 }
+# Sizes that count blocks: the beginning of their names, before a number.
+_BY_COUNT: dict[str, dict[str, str]] = {
+    "SSL_Mamba": {"mamba_blocks": f"{_BACK_END}{_MAMBA_BLOCK}"},
+    "RawNet2": {"rawnet2_layers": "gru.weight_hh_l"},
+}
 _SIZES: dict[str, Callable[[Mapping[str, Tensor], Sections], Sizes]] = {
     "SSL_SLS": _sls_sizes,
     "SSL_Nes2NetX": _nes2net_sizes,
     "SSL_Conformer": _conformer_sizes,
     "SSL_ConformerTCM": _conformer_sizes,
-    "SSL_GatedConformer": _gated_sizes,
-    "SSL_Mamba": _mamba_sizes,
+    "SSL_GatedConformer": _conformer_sizes,
     "SSL_SpectraAASIST3": _check_knots,
     "RawGAT_ST": _rawgat_fusion,
     "SSL_DeepFenseNes2Net": _nes2net_sizes,
@@ -344,13 +336,21 @@ _SIZES: dict[str, Callable[[Mapping[str, Tensor], Sections], Sizes]] = {
     "SSL_MesoNet": _map_sizes,
     "SSL_SpecRNet": _map_sizes,
     "SSL_MapLCNN": _map_sizes,
-    "RawNet2": _rawnet2_sizes,
+    "RawNet2": lambda _, settings: {
+        "back_end.rawnet2_taps": (RawNet2Sizes.of(settings).rawnet2_taps, _NOT_SHOWN)
+    },
 }
 
 
 def _guess_architecture(layers: Mapping[str, Tensor]) -> Architecture:
     """Guess an architecture with the usual strides, heads of 64 values and order of norms."""
-    convolutions = _guess_convolutions(layers)
+    convolutions: list[tuple[int, int, int]] = []
+    name = "feature_extractor.conv_layers.0.conv.weight"
+    while name in layers:
+        channels, _, kernel = layers[name].shape
+        # Strides of every published network; shapes do not determine them.
+        convolutions.append((channels, kernel, 2 if convolutions else 5))
+        name = f"feature_extractor.conv_layers.{len(convolutions)}.conv.weight"
     feed_forward = [name for name in layers if name.endswith("intermediate_dense.bias")]
     position = layers.get(
         "encoder.transformer.pos_conv_embed.conv.parametrizations.weight.original1"
@@ -375,21 +375,89 @@ def _guess_architecture(layers: Mapping[str, Tensor]) -> Architecture:
     )
 
 
-def _guess_convolutions(layers: Mapping[str, Tensor]) -> list[tuple[int, int, int]]:
-    """Return channels, kernel and usual stride of each convolution of the stem."""
-    convolutions: list[tuple[int, int, int]] = []
-    name = "feature_extractor.conv_layers.0.conv.weight"
-    while name in layers:
-        channels, _, kernel = layers[name].shape
-        # Strides of every published network; shapes do not determine them.
-        stride = 2 if convolutions else 5
-        convolutions.append((channels, kernel, stride))
-        name = f"feature_extractor.conv_layers.{len(convolutions)}.conv.weight"
-    return convolutions
-
-
 def _first_divisor(number: int, candidates: tuple[int, ...]) -> int:
-    for candidate in candidates:
-        if candidate and number % candidate == 0:
-            return candidate
-    return 1
+    return next((each for each in candidates if each and number % each == 0), 1)
+
+
+def published_length(
+    settings: Sections, kind: str, chosen: Mapping[str, Any], samples: int | None = None
+) -> list[str]:
+    """Set the scored length of recordings to that of the published programs; return notes.
+
+    The data sets of AASIST, SSL_Anti-spoofing, SLS and Nes2Net-X (`data_utils.py`,
+    `data_utils_SSL.py`) and RawNet2 return the first 64,600 samples of a trial, and repeat a
+    shorter one from its start; those of the Conformers and of XLSR-Mamba (`data_utils.py`) the
+    first 66,800. An SLS of another size takes its own length.
+
+    Args:
+        kind: Name of the network's class.
+        chosen: Settings that the user chose, by full name.
+        samples: Number of samples that its program scores; None: as above.
+    """
+    published = samples or PUBLISHED.min_samples
+    if kind == "SSL_SLS":
+        published = SLSSizes.of(settings).sls_samples
+    elif kind in ("SSL_Conformer", "SSL_ConformerTCM", "SSL_Mamba"):
+        published = _CONFORMER_SAMPLES
+    # lab260's programs repeat shorter recordings after the pre-emphasis, as the network does.
+    repeats = kind.startswith("SSL_Spectra")
+    shortest = FRAME_SAMPLES if repeats else published
+    # Limits that the user did not choose are made consistent with the chosen one.
+    lengths = {}
+    if _MIN_SCORED not in chosen:
+        lengths[_MIN_SCORED] = min(shortest, chosen.get(_MAX_SCORED, published))
+    if _MAX_SCORED not in chosen:
+        lengths[_MAX_SCORED] = max(published, chosen.get(_MIN_SCORED, published))
+    if not lengths:
+        return []
+    assign(settings, lengths)
+    scored = ScoredLength(
+        settings.network.min_evaluation_utterance_length_in_samples,
+        settings.network.max_evaluation_utterance_length_in_samples,
+    )
+    words = scored.describe()
+    if repeats:
+        words = f"first {published:,} samples, shorter ones repeated after the pre-emphasis"
+    is_published = (scored.min_samples, scored.max_samples) == (shortest, published)
+    reason = ", as published" if is_published else ""
+    names = " and ".join(f"{name} = {value}" for name, value in lengths.items())
+    return [f"scored{reason}: {words} ({names})"]
+
+
+def antideepfake_scoring(
+    settings: Sections, one_class: str | None, chosen: Mapping[str, Any]
+) -> list[str]:
+    """Set the processing and the score of AntiDeepfake's program; return notes.
+
+    Its `dataio.py` tests whole recordings, each scaled to zero mean and unit variance, and its
+    `evaluation.py` uses the probability of real speech: the sigmoid of the difference of the two
+    logits. A one-class detector gives a cosine.
+
+    Args:
+        one_class: Loss of a one-class detector; None for two logits.
+        chosen: Settings that the user chose, by full name.
+    """
+    values: dict[str, Any] = {"front_end.normalize_waveforms": True, "network.score": "difference"}
+    if one_class is not None:
+        values |= {"network.score": "bona_fide", "network.loss": one_class}
+    values = {name: value for name, value in values.items() if name not in chosen}
+    assign(settings, values)
+    notes = [f"{name} = {value!r}, as published" for name, value in values.items()]
+    return notes + whole_recordings(settings, chosen)
+
+
+def whole_recordings(settings: Sections, chosen: Mapping[str, Any]) -> list[str]:
+    """Set that recordings are scored as a whole; return notes.
+
+    Args:
+        chosen: Settings that the user chose, by full name.
+    """
+    # Networks need at least one frame. Our limit of a minute exceeds the tested lengths.
+    if _MIN_SCORED in chosen:
+        return []
+    assign(settings, {_MIN_SCORED: FRAME_SAMPLES})
+    scored = ScoredLength(
+        FRAME_SAMPLES, settings.network.max_evaluation_utterance_length_in_samples
+    )
+    reason = "" if _MAX_SCORED in chosen else ", as published"
+    return [f"scored{reason}: {scored.describe()} ({_MIN_SCORED} = {FRAME_SAMPLES})"]

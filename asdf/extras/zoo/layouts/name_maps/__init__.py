@@ -1,1 +1,0 @@
-"""Layouts of toolkits and challenges that differ from ours only in layer names, in and out."""
