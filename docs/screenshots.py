@@ -1,6 +1,6 @@
 """Make the pictures of the report, of the service's page and of windows that the documents show.
 
-python docs/screenshots.py RUN_FOLDER NETWORK.pt RECORDING [AUDIT.html]
+python docs/screenshots.py RUN_FOLDER NETWORK.pt RECORDING CASE.html [AUDIT.html]
 
 The run's report is shown at its last set; the network should be calibrated, and the recording have
 a spoofed part. Chromium and its driver take the pictures.
@@ -29,15 +29,16 @@ PAGE_SIZE = (760, 1250)
 PATIENCE_S = 120
 
 
-def main(run: Path, network: Path, recording: Path, audit: Path | None = None) -> None:
-    """Write report.png, page.png, windows.svg and, of a page of an audit, audit.png here."""
+def main(run: Path, network: Path, recording: Path, case: Path, audit: Path | None = None) -> None:
+    """Write report.png, page.png, case.png, windows.svg and, of an audit's page, audit.png here."""
     with tempfile.TemporaryDirectory() as folder:
         browser = start_browser(Path(folder))
         try:
             take_report(browser, run / "results" / "report.html")
             take_page(browser, network, recording)
+            take_top(browser, case, PAGE_SIZE, "case.png")
             if audit is not None:
-                take_audit(browser, audit)
+                take_top(browser, audit, REPORT_SIZE, "audit.png")
         finally:
             browser.quit()
         take_windows(Path(folder), network, recording)
@@ -73,11 +74,11 @@ def take_report(browser: Any, report: Path) -> None:
     part.screenshot(str(DOCS / "report.png"))
 
 
-def take_audit(browser: Any, audit: Path) -> None:
-    """Take the upper part of the page of an audit."""
-    browser.set_window_size(*REPORT_SIZE)
-    browser.get(audit.resolve().as_uri())
-    browser.save_screenshot(str(DOCS / "audit.png"))
+def take_top(browser: Any, page: Path, size: tuple[int, int], picture: str) -> None:
+    """Take the upper part of the page of a case or an audit."""
+    browser.set_window_size(*size)
+    browser.get(page.resolve().as_uri())
+    browser.save_screenshot(str(DOCS / picture))
 
 
 def take_page(browser: Any, network: Path, recording: Path) -> None:
@@ -125,4 +126,4 @@ def wait_for(address: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:5]))
+    main(*map(Path, sys.argv[1:6]))

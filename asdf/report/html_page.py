@@ -57,12 +57,13 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
     left_out = left_out_tables(gathered.left_out)
     sources = source_sections(gathered.tasks.traced)
     located = localisation_tables(gathered.tasks.located)
-    sections = []
+    contents: list[dict[str, Any]] = [_part("Results", "results")]
+    if left_out:
+        contents.append(_part("Left out of training", "left_out"))
     for index, name in enumerate(gathered.sets):
-        content: dict[str, Any] = {
+        content = _part(name, "set") | {
             # Not by its name, which may hold any characters.
             "anchor": f"set-{index}",
-            "name": name,
             "remarks": gathered.set_remarks(name),
             "results": result_tables.result_table(gathered, name),
             "over_seeds": seed_results_table(gathered.over_seeds, name),
@@ -73,13 +74,12 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
             "literature": result_tables.published_results(name, gathered.on(name)),
             "ratios": llr_section(gathered, name),
         }
-        sections.append(content)
-    links = {"results": "Results", **({"left-out": "Left out"} if left_out else {})}
-    links |= {section["anchor"]: section["name"] for section in sections}
-    parts = {"Source tracing": sources, "Localisation": located}
-    names = [name for name, part in parts.items() if part]
-    for name in (*names, "Training", "Settings", "Environment"):
-        links[name.lower().replace(" ", "-")] = name
+        contents.append(content)
+    if sources:
+        contents.append(_part("Source tracing", "source_tracing"))
+    if located:
+        contents.append(_part("Localisation", "localisation"))
+    contents += [_part(name, name.lower()) for name in ("Training", "Settings", "Environment")]
     known = gathered.generalisation
     # The last set is the one by which systems are sorted.
     of_sets = [result_tables.main_sentence(gathered, name) for name in gathered.sets]
@@ -87,7 +87,7 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         "page.html",
         title or f"Results of {and_more(labels_of(gathered.names, _LABEL), 3)}",
         _verdict(of_sets[-1], gathered) if of_sets else Verdict(),
-        [{"anchor": anchor, "title": name} for anchor, name in links.items()],
+        contents,
         facts=[run_records.when_and_how(gathered.runs), run_records.counts_of(gathered)],
         command=command,
         others=of_sets[:-1],
@@ -102,13 +102,18 @@ def report_page(gathered: Gathered, title: str = "", command: str = "") -> str:
         effects=effect_section(gathered),
         shows_several_networks_of_a_run=result_tables.shows_several_networks_of_a_run(gathered),
         costs=ASVSPOOF5,
-        sections=sections,
         training=run_records.training_section(gathered),
         differences=run_records.setting_differences(gathered),
         settings=run_records.settings_of_runs(gathered),
         environments=run_records.run_environments(gathered),
         data=as_json(page_data(gathered)),
     )
+
+
+def _part(title: str, template: str) -> dict[str, Any]:
+    """Return a section of the report; its template also names its anchor."""
+    anchor = template.replace("_", "-")
+    return {"anchor": anchor, "title": title, "template": f"{template}.html"}
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,9 @@ def test_nothing_is_wider_than_the_screen(opened, width):
     set_width(opened, width)
     wait_for_drawing(opened)
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+    # Large enough for a thumb.
+    ways = opened.find_elements(By.CSS_SELECTOR, "#record, .ways .button")
+    assert all(way.size["height"] >= 44 for way in ways)
     right = (
         "return [...document.querySelectorAll('svg[role=img]')]"
         ".map((each) => each.getBoundingClientRect().right)"

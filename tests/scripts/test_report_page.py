@@ -276,23 +276,6 @@ def test_it_is_dark_where_the_system_is_and_where_the_reader_says_so(opened):
     assert (button.text, background()) == ("Theme: auto", light)
 
 
-@pytest.mark.parametrize("width", [360, 1600])
-def test_nothing_sticks_out_at_any_width(opened, width):
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    try:
-        assert opened.execute_script(
-            "return document.documentElement.scrollWidth <= window.innerWidth"
-        )
-        wide = (
-            "return [...document.querySelectorAll('figure svg[role=img]')]"
-            ".map((s) => s.getBoundingClientRect().right)"
-        )
-        assert max(opened.execute_script(wide)) <= width
-    finally:
-        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
 def test_plots_have_words_and_headings_are_in_order(opened, folders):
     labels = [
         e.get_attribute("aria-label")

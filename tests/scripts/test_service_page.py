@@ -310,52 +310,6 @@ def test_every_control_has_a_name(opened, recording):
     assert [(role, names) for role, names in named.items() if not all(names)] == []
 
 
-def luminance(colour: str) -> float:
-    """The relative luminance of rgb(r, g, b), as WCAG 2 defines it."""
-    linear = []
-    for value in re.findall(r"[\d.]+", colour)[:3]:
-        part = float(value) / 255
-        linear.append(part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
-    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_stand_out_in_light_and_in_dark(opened, recording, scheme):
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    try:
-        choose(opened, recording)
-        wait_for_result(opened)
-        page = opened.execute_script("return getComputedStyle(document.body).backgroundColor")
-        assert (luminance(page) > 0.5) == (scheme == "light")
-        for name in ("verdict", "explanation", "limits", "record", "parts-title"):
-            colour = find(opened, name).value_of_css_property("color")
-            bright, dark = sorted([luminance(colour), luminance(page)], reverse=True)
-            assert (bright + 0.05) / (dark + 0.05) >= 4.5, name
-        button = opened.find_element(By.CSS_SELECTOR, "label.button")
-        shades = [button.value_of_css_property(name) for name in ("color", "background-color")]
-        bright, dark = sorted(map(luminance, shades), reverse=True)
-        assert (bright + 0.05) / (dark + 0.05) >= 4.5
-    finally:
-        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-@pytest.mark.parametrize("address", ["/", "/docs"])
-def test_on_a_phone_nothing_is_wider_than_the_screen(opened, served, recording, address):
-    metrics = {"width": 320, "height": 640, "deviceScaleFactor": 2, "mobile": True}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    try:
-        opened.get(served.url + address)
-        if address == "/":
-            choose(opened, recording)
-            wait_for_result(opened)
-            for name in ("record", "cancel"):
-                assert find(opened, name).size["height"] >= 44 or not find(opened, name).text
-        assert opened.execute_script("return document.documentElement.scrollWidth") <= 320
-    finally:
-        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
 def test_the_description_needs_no_script(opened, served):
     opened.get(f"{served.url}/docs")
     assert opened.find_elements(By.TAG_NAME, "script") == []
