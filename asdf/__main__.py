@@ -68,9 +68,9 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 # `import` is a Python keyword, so no module can have that name.
 _MODULES = {
     "corpora": "corpora.command",
-    "detectors": "hub.commands.detectors",
+    "detectors": "hub.command",
     "doctor": "doctor.command",
-    "export": "interchange.commands.export_network",
+    "export": "interchange.command",
     "fuse": "tasks.fusion.command",
     "launch": "launcher.commands.launch",
     "new-recipe": "commands.new_recipe",

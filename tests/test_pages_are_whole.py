@@ -15,7 +15,7 @@ import pytest
 import asdf.networks
 from asdf.__main__ import COMMANDS
 from asdf.corpora.registry import KNOWN
-from asdf.interchange.commands.export_network import FORMATS
+from asdf.interchange.command import FORMATS
 from asdf.metrics.metric_columns import METRICS
 from asdf.settings.catalogue import section_types
 from asdf.trials.submission_files import FORMATS as SUBMISSIONS

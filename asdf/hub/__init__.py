@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
-    from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName, hub_name, parse_name
-    from asdf.hub.library import explained
-    from asdf.hub.published_detectors import (
+    from asdf.hub.names import (
         HARDEST,
         MEASURED_ON,
+        PREFIX,
+        SUFFIXES,
         DetectorTable,
+        HubName,
         KnownDetector,
         PublishedEer,
         detector_tables,
         find_published,
+        hub_name,
         known_detectors,
+        parse_name,
         recommended,
         shipped_known,
     )
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
         download_folder,
         download_into,
         download_network,
+        explained,
         look_up,
         name_of,
         network_files,

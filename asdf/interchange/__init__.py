@@ -14,9 +14,14 @@ from asdf.doors import open_door
 from asdf.ports import provided
 
 if TYPE_CHECKING:
-    from asdf.interchange.bundles import bundle_architecture, download_bundle
     from asdf.interchange.finding import describe_source, find_network
-    from asdf.interchange.front_end_weights import bytes_to_fetch, names_path, pin_weights
+    from asdf.interchange.front_end_weights import (
+        bundle_architecture,
+        bytes_to_fetch,
+        download_bundle,
+        names_path,
+        pin_weights,
+    )
     from asdf.interchange.graphs import onnx_graph, samples_for, write_onnx, write_torchscript
     from asdf.interchange.model_card import (
         measured_eers,

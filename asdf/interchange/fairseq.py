@@ -69,38 +69,40 @@ def architecture_from_options(content: Mapping[str, Any]) -> Architecture | None
     Raises:
         AsdfError: the options are of a network that this front end does not support.
     """
-    options = _find_options(content)
-    if options is None:
+    cfg = _plain_dict(content.get("cfg"))
+    args = _plain_dict(content.get("args"))
+    # In `cfg.model`, or in `args` of older files; WavLM's own files have them in `cfg`.
+    options = _plain_dict(cfg.get("model")) or args or cfg
+    # A fine-tuned network has those of its front end in `w2v_args`.
+    fine_tuned = _plain_dict(options.get("w2v_args"))
+    options = _plain_dict(fine_tuned.get("model")) or fine_tuned or options
+    if "encoder_layers" not in options and "encoder_embed_dim" not in options:
         return None
-    required = dict(_REQUIRED)
-    if options.get("relative_position_embedding"):
-        required |= _REQUIRED_OF_WAVLM
+    is_wavlm = options.get("relative_position_embedding")
+    required = {**_REQUIRED, **_REQUIRED_OF_WAVLM} if is_wavlm else _REQUIRED
     for name, value in required.items():
         if options.get(name, value) != value:
             raise AsdfError(
                 f"its option {name} is {options[name]!r}; this front end only supports {value!r}. "
                 "Choose a wav2vec 2.0, XLS-R or HuBERT checkpoint."
             )
+    options = {**_DEFAULTS, **options}
+    mode = options["extractor_mode"]
     try:
-        return _build_architecture({**_DEFAULTS, **options})
+        relative_positions = None
+        if options["relative_position_embedding"]:
+            relative_positions = (int(options["num_buckets"]), int(options["max_distance"]))
+        return Architecture(
+            conv_layers=conv_layers(options["conv_feature_layers"]),
+            # fairseq calls the group norm 'default'; Architecture refuses unknown words by name.
+            extractor_mode="group_norm" if mode == "default" else mode,
+            relative_positions=relative_positions,
+            **read_sizes(options, _SIZES),
+        )
     except _UNREADABLE as error:
         raise AsdfError(
             f"its options are invalid: {error}. Is it a wav2vec 2.0 checkpoint?"
         ) from error
-
-
-def _build_architecture(options: Mapping[str, Any]) -> Architecture:
-    mode = options["extractor_mode"]
-    relative_positions = None
-    if options["relative_position_embedding"]:
-        relative_positions = (int(options["num_buckets"]), int(options["max_distance"]))
-    return Architecture(
-        conv_layers=conv_layers(options["conv_feature_layers"]),
-        # fairseq calls the group norm 'default'; Architecture refuses unknown words by name.
-        extractor_mode={"default": "group_norm"}.get(mode, mode),
-        relative_positions=relative_positions,
-        **read_sizes(options, _SIZES),
-    )
 
 
 def read_sizes(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -164,23 +166,6 @@ def _bound_layers(layers: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return layers
 
 
-def _find_options(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the front end's options; None if a file has none.
-
-    They are in `cfg.model`, or in `args` of older files; a fine-tuned network has those of its
-    front end in `w2v_args`. WavLM's own files have them in `cfg`.
-    """
-    cfg = _plain_dict(content.get("cfg"))
-    args = _plain_dict(content.get("args"))
-    options = _plain_dict(cfg.get("model")) or args or cfg
-    # The outer options are those of the fine-tuned network.
-    fine_tuned = _plain_dict(options.get("w2v_args"))
-    options = _plain_dict(fine_tuned.get("model")) or fine_tuned or options
-    if "encoder_layers" in options or "encoder_embed_dim" in options:
-        return options
-    return None
-
-
 def _plain_dict(value: Any) -> dict[str, Any]:
     # fairseq saved argparse's Namespace before it had configurations.
     if isinstance(value, Namespace):
@@ -213,8 +198,10 @@ _PAIRS = [
     ("encoder.pos_conv.0.", "encoder.transformer.pos_conv_embed.conv."),
     ("encoder.layer_norm.", "encoder.transformer.layer_norm."),
 ]
-for _theirs, _ours in _ENCODER_PAIRS:
-    _PAIRS.append((f"encoder.layers.N.{_theirs}", f"encoder.transformer.layers.N.{_ours}"))
+_PAIRS += [
+    (f"encoder.layers.N.{theirs}", f"encoder.transformer.layers.N.{ours}")
+    for theirs, ours in _ENCODER_PAIRS
+]
 
 # A layer norm of the extractor is between two transpositions, a group norm is not.
 _BARE_NORM = "feature_extractor.conv_layers.N.2."
@@ -237,13 +224,12 @@ def torchaudio_names(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], li
     """Return layers under torchaudio's names, from either naming; and names left out."""
     # Also called with torchaudio's names, which may still have the older names of weight norm.
     pairs = _PAIRS if is_fairseq(state) else []
-    layers = {}
-    left_out = []
-    for name, tensor in state.items():
-        if _NOT_USED.match(name):
-            left_out.append(name)
-        else:
-            layers[_replace_end(_replace_start(name, pairs), _WEIGHT_NORM)] = tensor
+    left_out = [name for name in state if _NOT_USED.match(name)]
+    layers = {
+        _replace_end(_replace_start(name, pairs), _WEIGHT_NORM): tensor
+        for name, tensor in state.items()
+        if not _NOT_USED.match(name)
+    }
     return join_attention_layers(layers), left_out
 
 
@@ -264,15 +250,12 @@ def original_names(layers: Mapping[str, Layer], architecture: Architecture) -> d
     The names of WavLM are those of `split_attention_layers`.
     """
     # Two names of fairseq's map to one of ours; without the other mode's the inverse is unique.
-    other = _WRAPPED_NORM
-    if architecture.extractor_mode == "layer_norm":
-        other = _BARE_NORM
+    other = _BARE_NORM if architecture.extractor_mode == "layer_norm" else _WRAPPED_NORM
     pairs = [(ours, theirs) for theirs, ours in _PAIRS if theirs != other]
     parts = {new: old for old, new in _WEIGHT_NORM.items()}
-    renamed = {}
-    for name, tensor in layers.items():
-        renamed[_replace_start(_replace_end(name, parts), pairs)] = tensor
-    return renamed
+    return {
+        _replace_start(_replace_end(name, parts), pairs): layer for name, layer in layers.items()
+    }
 
 
 def _replace_start(name: str, pairs: list[tuple[str, str]]) -> str:

@@ -3,39 +3,51 @@
 Invariant: every layer of the file is a layer of the front end, or is known to be irrelevant for
 features and logged; any other layer keeps its name, so that the check of layers reports it.
 
-Resolution of `front_end.weights`: a path, a torchaudio bundle, or a repository on the hub.
+One function turns a name on the hub into the path of its files. A network is built from one commit:
+`pin_weights` adds it to the name before anything is read, and the network's files state it.
 
-Invariant: one function turns a name on the hub into the path of its files. A network is built from
-one commit: `pin_weights` adds it to the name before anything is read, and the network's files state
-it.
+Torch's own cache holds only complete networks of torchaudio. It publishes no checksums, so a file
+counts if the checksums of its records are correct and it has the bundle's layers with their shapes;
+a cached one is checked at each use.
 """
 
 from __future__ import annotations
 
+import shutil
+import socket
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from glob import escape
+from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import torch
+import torchaudio
 from torch import Tensor
+from torchaudio.pipelines import Wav2Vec2Bundle
 
 from asdf.checkpoint.base_weights import (
     ANTIDEEPFAKE_FRONT_END,
     by_module,
     check_layers,
+    compare_layers,
     first_names,
 )
 from asdf.checkpoint.network_reading import CONFIG, read_safetensors
 from asdf.checkpoint.network_reading import WEIGHTS as SAFETENSORS
 from asdf.checkpoint.weights_file import READABLE, check_tensors, read_weights_file, state_dict_in
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.hub import download_folder, download_network, explained, hub_name, look_up, network_files
 from asdf.interchange import fairseq, hugging_face
-from asdf.interchange.bundles import bundle_architecture, bundle_normalizes, download_bundle
 from asdf.interchange.hugging_face import PREPROCESSOR
 from asdf.networks.front_ends.architectures import KNOWN, Architecture
 from asdf.ports import load, provided
+from asdf.runs.files import one_at_a_time
 from asdf.runs.log import LOG
 from asdf.settings.front_end_values import BUNDLE, missing_weights
+from asdf.text import did_you_mean
 
 
 def names_path(weights: str) -> bool:
@@ -155,19 +167,14 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
     if left_out:
         LOG.info("front end: not loaded from %s: %s", weights, by_module(left_out))
     # The vector of masked frames, by either program's name.
-    masks = [original_layers[name] for name in MASK_EMBEDDING if name in original_layers]
-    mask_embedding = masks[0] if masks else None
+    masks = (original_layers[name] for name in MASK_EMBEDDING if name in original_layers)
     return FrontEndWeights(
-        weights, architecture, layers, left_out, mask_embedding, source.normalized
+        weights, architecture, layers, left_out, next(masks, None), source.normalized
     )
 
 
 def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], source: str) -> None:
-    """Compare a file's architecture with its layers before memory is allocated for the network.
-
-    Raises:
-        AsdfError: the architecture has other layers.
-    """
+    """Compare a file's architecture with its layers before memory is allocated for the network."""
     convolutions = len(architecture.conv_layers)
     # Each layer has at least one tensor. Checked before the shapes, which are slow for a million
     # layers.
@@ -211,9 +218,7 @@ def log_normalization(source: str, trained: bool | None, normalizes: bool) -> No
     LOG.info(
         "front end: %s was trained on waveforms %s; front_end.normalize_waveforms = %s matches its "
         "training",
-        source,
-        waveforms,
-        trained,
+        *(source, waveforms, trained),
     )
 
 
@@ -243,19 +248,15 @@ def _read_source(weights: str) -> _Source:
             f"cannot read weights from {path}: there is no {CONFIG} {where}, which states the "
             "architecture. Name a Hugging Face folder with its configuration, or a checkpoint file."
         )
-    return _read_checkpoint(path)
-
-
-def _read_checkpoint(path: Path) -> _Source:
     content = read_weights_file(path)
     try:
-        architecture = fairseq.architecture_from_options(content)
+        stated = fairseq.architecture_from_options(content)
     # The reader of options does not know the file's name.
     except AsdfError as error:
         raise AsdfError(f"weights file {path} cannot be used: {error}") from error
     state = state_dict_in(content, path)
     normalized = True if is_antideepfake(state) else fairseq.normalizes(content)
-    return _Source(state, architecture, normalized)
+    return _Source(state, stated, normalized)
 
 
 def _front_end_layers(
@@ -277,15 +278,10 @@ def _front_end_layers(
             f"weights file {path} should hold one wav2vec 2.0 front end; it holds {content}. "
             f"{READABLE}."
         )
-    prefix = prefixes.pop()
-    layers = {}
-    others = []
-    for name, tensor in state.items():
-        if name.startswith(prefix):
-            layers[name.removeprefix(prefix)] = tensor
-        else:
-            others.append(name)
-    return layers, others
+    (prefix,) = prefixes
+    named = [name for name in state if name.startswith(prefix)]
+    layers = {name.removeprefix(prefix): state[name] for name in named}
+    return layers, [name for name in state if not name.startswith(prefix)]
 
 
 def matching_architecture(layers: Mapping[str, Tensor], expected: Architecture) -> Architecture:
@@ -320,3 +316,123 @@ def read_antideepfake(path: Path) -> dict[str, Tensor] | None:
         return None
     check_tensors(state, file)
     return state
+
+
+BASE_URL = "https://download.pytorch.org/torchaudio/models/"
+# Of an idle connection; a whole download takes longer.
+TIMEOUT_S = 60
+_PART = ".part"
+
+
+def download_bundle(name: str) -> Path:
+    """Return the path of the bundle `torchaudio.pipelines.NAME` in torch's cache.
+
+    It is downloaded if it is missing there, or damaged.
+
+    Raises:
+        UsageError: there is no such bundle.
+        AsdfError: it cannot be downloaded.
+    """
+    file = _find_bundle(name)._path
+    url = BASE_URL + file
+    path = Path(torch.hub.get_dir(), "checkpoints", Path(file).name)
+    damage = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with one_at_a_time(path) as is_alone:
+            # Of killed processes, each as large as the bundle.
+            for left in path.parent.glob(f".{escape(path.name)}.*{_PART}") if is_alone else ():
+                shutil.rmtree(left, ignore_errors=True)
+            if path.is_file():
+                damage = _find_fault(name, path)
+                if not damage:
+                    return path
+                LOG.warning(
+                    "%s, the download of torchaudio:%s, is damaged and is downloaded again: %s",
+                    *(path, name, damage),
+                )
+            LOG.info("downloading torchaudio:%s from %s to %s", name, url, path)
+            # In the same folder, because a rename is atomic only within a file system.
+            with TemporaryDirectory(_PART, f".{path.name}.", path.parent) as folder:
+                part = Path(folder, path.name)
+                # By default, torch.hub waits for ever for a connection that sends nothing.
+                before = socket.getdefaulttimeout()
+                socket.setdefaulttimeout(TIMEOUT_S)
+                try:
+                    torch.hub.download_url_to_file(url, str(part), progress=sys.stderr.isatty())
+                finally:
+                    socket.setdefaulttimeout(before)
+                fault = _find_fault(name, part)
+                if fault:
+                    raise OSError(f"the server sent something other than this network: {fault}")
+                part.replace(path)
+    except (OSError, HTTPException) as error:
+        damaged = " The file at that path is a damaged download." if damage else ""
+        raise AsdfError(
+            f"cannot download front_end.weights = 'torchaudio:{name}' from {url} to {path}: "
+            f"{error}.{damaged} Compute nodes often have no internet access: run the following "
+            "where there is, such as a login node, with the same home folder or TORCH_HOME: python "
+            f"-c \"from asdf.interchange import download_bundle; download_bundle('{name}')\""
+        ) from error
+    return path
+
+
+def bundle_architecture(name: str) -> Architecture:
+    """Return the architecture of the bundle `torchaudio.pipelines.NAME`.
+
+    Raises:
+        UsageError: there is no such bundle.
+    """
+    bundle = _find_bundle(name)
+    # torchaudio states these only in private attributes.
+    sizes = bundle._params
+    relative_positions = None
+    if bundle._model_type == "WavLM":
+        relative_positions = (sizes["encoder_num_buckets"], sizes["encoder_max_distance"])
+    return Architecture(
+        conv_layers=tuple(tuple(layer) for layer in sizes["extractor_conv_layer_config"]),
+        extractor_mode=sizes["extractor_mode"],
+        conv_bias=sizes["extractor_conv_bias"],
+        dimension=sizes["encoder_embed_dim"],
+        layers=sizes["encoder_num_layers"],
+        heads=sizes["encoder_num_heads"],
+        feed_forward=sizes["encoder_ff_interm_features"],
+        layer_norm_first=sizes["encoder_layer_norm_first"],
+        pos_conv_kernel=sizes["encoder_pos_conv_kernel"],
+        pos_conv_groups=sizes["encoder_pos_conv_groups"],
+        relative_positions=relative_positions,
+    )
+
+
+def bundle_normalizes(name: str) -> bool:
+    """Whether the bundle's network expects waveforms of zero mean and unit variance.
+
+    Raises:
+        UsageError: there is no such bundle.
+    """
+    return bool(_find_bundle(name)._normalize_waveform)
+
+
+def _find_bundle(name: str) -> Wav2Vec2Bundle:
+    named = vars(torchaudio.pipelines).items()
+    bundles = {key: value for key, value in named if isinstance(value, Wav2Vec2Bundle)}
+    if name not in bundles:
+        hint = did_you_mean(name, bundles, prefix="torchaudio:")
+        raise UsageError(
+            f"front_end.weights: 'torchaudio:{name}' is not known.{hint} Known are "
+            f"{', '.join(sorted(bundles))}."
+        )
+    return bundles[name]
+
+
+def _find_fault(name: str, path: Path) -> str:
+    """Return why a file is not the network of a bundle; '' if it is."""
+    try:
+        layers, _ = fairseq.torchaudio_names(state_dict_in(read_weights_file(path), path))
+    except AsdfError as error:
+        return str(error).rstrip(".")
+    # The names of layers do not suffice: another bundle's layers have the same names.
+    shapes = bundle_architecture(name).shapes()
+    # Additional layers, such as those of a fine-tuned head, do no harm.
+    differences = compare_layers(shapes, layers, ignored=layers)
+    return f"its layers are not the bundle's: {differences}" if differences else ""

@@ -214,10 +214,34 @@ def write_onnx(network: nn.Module, path: Path, samples: int | None = None) -> st
         AsdfError: a package is missing, or the network is too large for a file.
         GraphError: it cannot be exported, or its graph gives other results.
     """
-    content, words = _make_compared(network, samples)
+    only = samples_for(network, samples)
+    content = b""
+    if samples is not None:
+        remark = ""
+    elif find_spec("onnxruntime") is None:
+        remark = "of one length: comparing others needs the package onnxruntime"
+    else:
+        # Most networks repeat the shortest ones.
+        shortest = int(getattr(network, "shortest_input", FRAME_SAMPLES))
+        batches = [(1, length) for length in (max(shortest // 3, 1), shortest, *_LENGTHS)]
+        # One batch with another number of waveforms is sufficient.
+        batches.append((CHECKED, _TRACED_LENGTH - 1))
+        try:
+            content = onnx_graph(network)
+            lines = [describe_input(network, None), compare(network, batches, runner(content))]
+        except GraphError as error:
+            # A graph for any length may be wrong silently; one for a single length may be right.
+            content, remark = b"", f"of one length: {error}"
+    if not content:
+        content = onnx_graph(network, only)
+        # Only the check needs it; the file can be written without it.
+        checked = "not run: the package onnxruntime is not installed"
+        if find_spec("onnxruntime") is not None:
+            checked = compare(network, [(CHECKED, only)], runner(content))
+        lines = [describe_input(network, only), remark, checked]
     with atomic_write(path, "wb") as file:
         file.write(content)
-    return words
+    return "\n".join(line for line in lines if line)
 
 
 def onnx_graph(network: nn.Module, samples: int | None = None) -> bytes:
@@ -288,36 +312,3 @@ def runner(content: bytes) -> Forward:
         return torch.from_numpy(embeddings), torch.from_numpy(logits)
 
     return run
-
-
-def _make_compared(network: nn.Module, samples: int | None) -> tuple[bytes, str]:
-    """Return a graph that was compared, of any length or else of one, and the checks in words."""
-    only = samples_for(network, samples)
-    if samples is not None:
-        return _compare_one_length(network, only, "")
-    if find_spec("onnxruntime") is None:
-        remark = "of one length: comparing others needs the package onnxruntime"
-        return _compare_one_length(network, only, remark)
-    try:
-        content = onnx_graph(network)
-        # Most networks repeat the shortest ones.
-        shortest = int(getattr(network, "shortest_input", FRAME_SAMPLES))
-        lengths = (max(shortest // 3, 1), shortest, *_LENGTHS)
-        batches = [(1, length) for length in lengths]
-        # One batch with another number of waveforms is sufficient.
-        batches.append((CHECKED, _TRACED_LENGTH - 1))
-        checked = compare(network, batches, runner(content))
-    except GraphError as error:
-        # A graph for any length may be wrong silently; one for a single length may be right.
-        return _compare_one_length(network, only, f"of one length: {error}")
-    return content, f"{describe_input(network, None)}\n{checked}"
-
-
-def _compare_one_length(network: nn.Module, samples: int, remark: str) -> tuple[bytes, str]:
-    content = onnx_graph(network, samples)
-    # Only the check needs it; the file can be written without it.
-    checked = "not run: the package onnxruntime is not installed"
-    if find_spec("onnxruntime") is not None:
-        checked = compare(network, [(CHECKED, samples)], runner(content))
-    lines = [describe_input(network, samples), remark, checked]
-    return content, "\n".join(line for line in lines if line)

@@ -112,23 +112,18 @@ def read_state(path: Path) -> dict[str, Tensor]:
         AsdfError: the folder has no weights, or they cannot be read.
     """
     if path.is_dir():
-        path = _find_weights(path)
+        present = [path / name for name in WEIGHTS if (path / name).is_file()]
+        if not present:
+            raise AsdfError(
+                f"the folder {path} holds no weights: none of {', '.join(WEIGHTS)}. Is the "
+                "download complete? TensorFlow and Flax files are not supported."
+            )
+        path = present[0]
     if path.name.endswith(".index.json"):
         return _read_parts(path)
     if path.suffix == ".safetensors":
         return read_safetensors(path)[0]
     return state_dict_in(read_weights_file(path), path)
-
-
-def _find_weights(folder: Path) -> Path:
-    for name in WEIGHTS:
-        path = folder / name
-        if path.is_file():
-            return path
-    raise AsdfError(
-        f"the folder {folder} holds no weights: none of {', '.join(WEIGHTS)}. Is the download "
-        "complete? TensorFlow and Flax files are not supported."
-    )
 
 
 def read_architecture(folder: Path) -> Architecture:
@@ -141,25 +136,16 @@ def read_architecture(folder: Path) -> Architecture:
     config = read_json(path)
     kind = config.get("model_type")
     if kind not in MODEL_TYPES:
-        advice = ""
-        if str(kind) in FRONT_ENDS:
-            advice = f" Set front_end.front_end_class = {kind!r}."
+        is_other = str(kind) in FRONT_ENDS
+        advice = f" Set front_end.front_end_class = {kind!r}." if is_other else ""
         raise AsdfError(
             f"{path} has the model type {kind!r}; a front end is one of "
             f"{', '.join(MODEL_TYPES)}.{advice}"
         )
     architecture = architecture_of(config, path)
-    if kind == _MERT:
-        return replace(architecture, sample_rate=_read_rate(folder, config))
-    return architecture
-
-
-def _read_rate(folder: Path, config: Mapping[str, Any]) -> int:
-    """Return the sampling rate at which a MERT network was trained.
-
-    Raises:
-        AsdfError: its files contradict each other, or state no valid rate.
-    """
+    if kind != _MERT:
+        return architecture
+    # The rate at which a MERT network was trained.
     rates = [config["sample_rate"]] if "sample_rate" in config else []
     if (folder / PREPROCESSOR).is_file():
         preprocessor = read_json(folder / PREPROCESSOR)
@@ -173,8 +159,7 @@ def _read_rate(folder: Path, config: Mapping[str, Any]) -> int:
             f"{folder / CONFIG} and {PREPROCESSOR} state conflicting or invalid sampling rates: "
             f"{' and '.join(map(str, rates))}. Download the folder again."
         )
-    rate: int = rates[0]
-    return rate
+    return replace(architecture, sample_rate=rates[0])
 
 
 def architecture_of(config: Mapping[str, Any], path: Path) -> Architecture:
@@ -191,25 +176,22 @@ def architecture_of(config: Mapping[str, Any], path: Path) -> Architecture:
             raise AsdfError(
                 f"{path} has {name} = {config[name]!r}; this front end only supports {value!r}."
             )
+    config = {**_DEFAULTS, **config}
+    norm = config["feat_extract_norm"]
     try:
-        return _build_architecture({**_DEFAULTS, **config})
+        relative_positions = None
+        if config["model_type"] == "wavlm":
+            relative_positions = (int(config["num_buckets"]), int(config["max_bucket_distance"]))
+        layers = zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
+        return Architecture(
+            conv_layers=tuple((int(width), int(kernel), int(hop)) for width, kernel, hop in layers),
+            # An unknown word is passed to Architecture, whose error message includes it.
+            extractor_mode=f"{norm}_norm" if norm in ("group", "layer") else norm,
+            relative_positions=relative_positions,
+            **read_sizes(config, SIZES),
+        )
     except (ValueError, TypeError, OverflowError) as error:
         raise AsdfError(f"{path} is invalid: {error}.") from error
-
-
-def _build_architecture(config: Mapping[str, Any]) -> Architecture:
-    norm = config["feat_extract_norm"]
-    relative_positions = None
-    if config["model_type"] == "wavlm":
-        relative_positions = (int(config["num_buckets"]), int(config["max_bucket_distance"]))
-    layers = zip(config["conv_dim"], config["conv_kernel"], config["conv_stride"], strict=True)
-    return Architecture(
-        conv_layers=tuple((int(width), int(kernel), int(step)) for width, kernel, step in layers),
-        # An unknown word is passed to Architecture, whose error message includes it.
-        extractor_mode={"group": "group_norm", "layer": "layer_norm"}.get(norm, norm),
-        relative_positions=relative_positions,
-        **read_sizes(config, SIZES),
-    )
 
 
 def normalizes(folder: Path) -> bool | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -140,7 +140,15 @@ def build_on_network(settings: Sections, folder: Path, named: str) -> nn.Module:
     """
     network, file = read_detector(named, folder)
     theirs = file.to_sections(folder=folder)
-    lines = list(_lines_to_add(settings, theirs))
+    names = [("network", "network_class"), ("network", "score")]
+    names += [("front_end", name) for name in _FRONT_END]
+    for section in ("back_end", "audio", "spectrum", *OF_EXTRAS):
+        names += [(section, each.name) for each in fields(getattr(theirs, section))]
+    lines = []
+    for section, name in names:
+        wanted: Any = getattr(getattr(theirs, section), name)
+        if getattr(getattr(settings, section), name) != wanted:
+            lines.append(f"{section}.{name} = {wanted!r}")
     if settings.front_end.weights is not None:
         lines.append("front_end.weights = None")
     if lines:
@@ -159,19 +167,6 @@ def build_on_network(settings: Sections, folder: Path, named: str) -> nn.Module:
 
     LOG.info("training starts from %s", named)
     return build_network(settings, folder, load)
-
-
-def _lines_to_add(ours: Sections, theirs: Sections) -> Iterator[str]:
-    """Yield the lines that turn the network of a config into the other one."""
-    names = [("network", "network_class"), ("network", "score")]
-    names += [("front_end", name) for name in _FRONT_END]
-    names += [("back_end", each.name) for each in fields(theirs.back_end)]
-    for section in ("audio", "spectrum", *OF_EXTRAS):
-        names += [(section, each.name) for each in fields(getattr(theirs, section))]
-    for section, name in names:
-        wanted: Any = getattr(getattr(theirs, section), name)
-        if getattr(getattr(ours, section), name) != wanted:
-            yield f"{section}.{name} = {wanted!r}"
 
 
 def note_file(network: nn.Module, path: Path) -> None:
@@ -220,9 +215,7 @@ def digest_in_memory(network: nn.Module, settings: Sections) -> str | None:
 
 
 def _digest(state: Mapping[str, Any]) -> str:
-    tensors = {}
+    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     # Sorted, since copies in other formats may hold the layers in another order.
-    for name in sorted(state):
-        if isinstance(state[name], Tensor) and not name.startswith(PREFIX):
-            tensors[name] = state[name]
-    return tensors_digest(tensors)
+    names = sorted(name for name in tensors if not name.startswith(PREFIX))
+    return tensors_digest({name: tensors[name] for name in names})

@@ -156,7 +156,15 @@ def choose_layers(
     """
     names = front_end.model.state_dict().keys()
     renamings = find_renamings(front_end.model)
-    prefix = _find_prefix(state, next(iter(names)), weights)
+    first = next(iter(names))
+    # The prefix of the encoder's names, such as 'wav2vec2.' in fine-tuned networks.
+    prefixes = [name.removesuffix(first) for name in state if f".{name}".endswith(f".{first}")]
+    if len(prefixes) != 1:
+        raise AsdfError(
+            f"weights {weights} should hold one encoder with a layer {first}; they hold "
+            f"{len(prefixes)} of them. Layers are {first_names(list(state))}."
+        )
+    (prefix,) = prefixes
     # Layers above `front_end.layer` are not built, so the file has more.
     built = len(front_end.layer_modules())
     in_layer = re.compile(rf"{re.escape(front_end.outline.layers)}\.(\d+)\.")
@@ -167,9 +175,7 @@ def choose_layers(
             for renaming in renamings:
                 name, _ = renaming.rename_source_key(name)
             for old, new in hugging_face.OLD_NAMES.items():
-                if name.endswith(old):
-                    name = name.removesuffix(old) + new
-                    break
+                name = name.removesuffix(old) + new if name.endswith(old) else name
         number = in_layer.match(name)
         is_above = number is not None and built <= int(number[1]) < front_end.encoder_layers
         if not full_name.startswith(prefix) or is_above or _NOT_USED.match(name):
@@ -179,17 +185,6 @@ def choose_layers(
         if name.rpartition(".")[2] == MASK_EMBEDDING:
             layers.mask_embedding = tensor
     return layers
-
-
-def _find_prefix(state: Mapping[str, Tensor], first: str, weights: str) -> str:
-    """Return the prefix of the encoder's names, such as 'wav2vec2.' in fine-tuned networks."""
-    prefixes = [name.removesuffix(first) for name in state if f".{name}".endswith(f".{first}")]
-    if len(prefixes) == 1:
-        return prefixes[0]
-    raise AsdfError(
-        f"weights {weights} should hold one encoder with a layer {first}; they hold "
-        f"{len(prefixes)} of them. Layers are {first_names(list(state))}."
-    )
 
 
 def find_renamings(model: Any) -> list[Any]:
@@ -302,7 +297,12 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
     unread = _Start(settings.architecture, settings.weights, {})
     kind = front_end_class if isinstance(front_end_class, type) else type(None)
     if issubclass(kind, TransformersFrontEnd):
-        return _name_architecture(settings)
+        # The configuration of the weights, or of a repository without using its weights.
+        source = None if settings.weights is None else pin_weights(settings.weights)
+        named = source or settings.architecture
+        if source is None and hub_name(named) is None:
+            return unread
+        return _Start(read_architecture_text(named), source, {})
     if settings.weights is None:
         return unread
     if front_end_class is _UNKNOWN:
@@ -317,16 +317,6 @@ def _read_before_building(settings: FrontEndSettings, front_end_class: object) -
         return _read(settings, source)
     architecture = kind.architecture_of(source)
     return _Start(architecture or settings.architecture, source, {})
-
-
-def _name_architecture(settings: FrontEndSettings) -> _Start:
-    """Return the configuration of the weights, or of the repository if there are none."""
-    if settings.weights is not None:
-        source = pin_weights(settings.weights)
-        return _Start(read_architecture_text(source), source, {})
-    if hub_name(settings.architecture) is None:
-        return _Start(settings.architecture, None, {})
-    return _Start(read_architecture_text(settings.architecture), None, {})
 
 
 def _read(settings: FrontEndSettings, named: str) -> _Start:

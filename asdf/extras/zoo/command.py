@@ -38,7 +38,7 @@ from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import show
 from asdf.commands.score_recordings import Recordings, find_recordings
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange.commands.export_network import check_new
+from asdf.interchange.command import check_new
 from asdf.text import and_more, count_of
 
 if TYPE_CHECKING:

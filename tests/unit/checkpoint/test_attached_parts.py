@@ -17,8 +17,8 @@ from asdf.checkpoint.network_reading import (
 )
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.zoo.layouts.recognition import recognise
+from asdf.interchange import command as export_network
 from asdf.interchange import read_network, write_onnx, write_torchscript
-from asdf.interchange.commands import export_network
 from asdf.networks import build_network
 from asdf.training.losses.loss_building import build_loss
 from asdf.trials.trial_list import TrialList

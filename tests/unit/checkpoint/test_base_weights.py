@@ -11,7 +11,7 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.checkpoint.network_reading import fill_network, read_network_file
 from asdf.errors import AsdfError
 from asdf.interchange import build_pretrained, model_card_text, read_network
-from asdf.interchange.commands import export_network
+from asdf.interchange import command as export_network
 from asdf.networks import Wav2Vec2FrontEnd, build_network
 from asdf.networks.front_ends.front_end import all_parameters
 from asdf.settings.sections import Lora, Sections

@@ -16,7 +16,7 @@ from torchaudio.pipelines import Wav2Vec2Bundle
 
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import build_front_end, bundles
-from asdf.interchange.bundles import bundle_architecture, download_bundle
+from asdf.interchange.front_end_weights import bundle_architecture, download_bundle
 from asdf.networks.front_ends.architectures import KNOWN, stem
 from asdf.settings.sections import FrontEnd
 

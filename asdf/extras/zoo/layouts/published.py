@@ -179,10 +179,10 @@ def layout_of(kind: str) -> Layout:
 
 def front_end_prefix(state: Mapping[str, Tensor]) -> str:
     """Return what the names of a published front end's layers begin with; '' without them."""
-    prefixes = (
-        prefix for prefix in PUBLISHED_FRONT_ENDS if any(name.startswith(prefix) for name in state)
-    )
-    return next(prefixes, "")
+    for prefix in PUBLISHED_FRONT_ENDS:
+        if any(name.startswith(prefix) for name in state):
+            return prefix
+    return ""
 
 
 def rename_published(

@@ -41,9 +41,12 @@ from asdf.extras.zoo.networks.patches import (
     PatchWeights,
     check_required,
 )
-from asdf.networks.front_ends.encoder_inputs import WINDOW
-from asdf.networks.front_ends.encoder_layers import buckets_between, make_bucket_table
-from asdf.networks.front_ends.gpu_convolutions import encode_positions
+from asdf.networks.front_ends.encoder_layers import (
+    buckets_between,
+    encode_positions,
+    make_bucket_table,
+)
+from asdf.networks.front_ends.spectral import WINDOW
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 # Of filter banks in pretraining.

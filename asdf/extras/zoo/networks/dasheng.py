@@ -38,7 +38,7 @@ from asdf.extras.zoo.networks.patches import PatchFrontEnd, PatchSizes, PatchWei
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange import hugging_face
 from asdf.networks.casting import without_autocast
-from asdf.networks.front_ends.encoder_inputs import HOP
+from asdf.networks.front_ends.spectral import HOP
 from asdf.networks.functions import is_traced
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 

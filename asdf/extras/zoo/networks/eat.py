@@ -37,7 +37,7 @@ from asdf.extras.zoo.networks.patches import (
     PatchWeights,
 )
 from asdf.interchange import hugging_face
-from asdf.networks.front_ends.encoder_inputs import WINDOW
+from asdf.networks.front_ends.spectral import WINDOW
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 # Of filter banks in pretraining.

@@ -28,9 +28,9 @@ from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange.front_end_weights import fetch_weights
 from asdf.networks.casting import without_autocast
-from asdf.networks.front_ends.encoder_inputs import HOP, WINDOW, kaldi_log_bands
 from asdf.networks.front_ends.encoder_layers import choose_dropped
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.spectral import HOP, WINDOW, kaldi_log_bands
 from asdf.runs.log import LOG
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 

@@ -1,10 +1,14 @@
-"""Published detectors with facts from their sources only, and the recommended ones among them.
+"""Names of networks: repositories on the hub, and published detectors with their facts.
 
-Invariant: each fact in `detectors.json` is in the source that its entry names; one that no source
-states is missing there, and shown as unknown. None of the error rates was measured with ASDF; CPU
-times were, by `python -m benchmarks.detector_speed`, for networks of these sizes with random
-weights. Downloads, names and words in a name are not facts. A recommendation follows only from
-published numbers and licences.
+Invariant: a name 'ORG/NAME' without 'hub:' that exists on this machine, looks like a file, or is in
+a folder of this machine is never taken for a name on the hub, so that a mistyped path sends no
+request.
+
+Each fact in `detectors.json` is in the source that its entry names; one that no source states is
+missing there, and shown as unknown. None of the error rates was measured with ASDF; CPU times were,
+by `python -m benchmarks.detector_speed`, for networks of these sizes with random weights.
+Downloads, names and words in a name are not facts. A recommendation follows only from published
+numbers and licences.
 
 Sources, read in November 2026: the READMEs and licences of the named repositories on GitHub; for
 AntiDeepfake `protocols/README.md` and the table of EERs in its README up to 16 October 2025
@@ -20,18 +24,99 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from asdf.errors import AsdfError, UsageError
-from asdf.hub.hub_names import PREFIX, SUFFIXES, HubName
 from asdf.runs.files import sha256_of
 from asdf.settings.front_end_values import BUNDLE
 from asdf.shipped import SMALL, shipped_detector
-from asdf.text import did_you_mean, from_here
+from asdf.text import did_you_mean, from_here, shorten
+
+PREFIX = "hub:"
+SUFFIXES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
+"""Suffixes of files with weights."""
+
+# The hub's rules: letters, digits, '-', '_' and '.'; the last three not at either end.
+_PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[A-Za-z0-9_]+"
+_REPOSITORY = re.compile(rf"(?:{_PART})/(?:{_PART})")
+_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
+# Refused by huggingface_hub, whose cache separates the parts of a name by '--'.
+_FORBIDDEN = ("--", "..")
+_MAX_LENGTH = 96
+# A repository name with such a suffix is a path that does not exist.
+_OF_FILES = (*SUFFIXES, ".onnx", ".ts", ".json", ".git", ".tar", ".zip", ".wav", ".flac", ".mp3")
+
+
+@dataclass(frozen=True)
+class HubName:
+    """A repository on the hub.
+
+    Attributes:
+        repository: Name of the repository, 'ORG/NAME'.
+        revision: Branch, tag or commit; None: the newest commit of the branch main.
+        is_explicit: Whether it was written with 'hub:'; otherwise it may be a missing path.
+        kind: Kind of the repository, in the hub's terms.
+    """
+
+    repository: str
+    revision: str | None = None
+    is_explicit: bool = True
+    kind: Literal["model", "dataset"] = "model"
+
+    def __str__(self) -> str:
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"{PREFIX}{self.repository}{revision}"
+
+
+def parse_name(text: str | Path) -> HubName | None:
+    """Return the name on the hub in `text`; None if it is a path.
+
+    Raises:
+        UsageError: it begins with 'hub:' but is not a valid repository name.
+    """
+    text = str(text)
+    is_explicit = text.startswith(PREFIX)
+    repository, at, revision = text.removeprefix(PREFIX).partition("@")
+    # The revision becomes a part of a path in the cache.
+    is_name = (
+        _REPOSITORY.fullmatch(repository) is not None
+        and len(repository) <= _MAX_LENGTH
+        and not any(part in repository for part in _FORBIDDEN)
+        and (not at or _REVISION.fullmatch(revision) is not None)
+        and not revision.endswith("/")
+        and ".." not in revision
+    )
+    if is_explicit and not is_name:
+        raise UsageError(
+            f"'{shorten(text)}' is not a hub name: write hub:ORG/NAME or hub:ORG/NAME@REVISION, "
+            "where REVISION is a branch, a tag or a commit, such as "
+            "hub:nii-yamagishilab/mms-300m-anti-deepfake."
+        )
+    if not is_name:
+        return None
+    # If a folder 'networks' exists here, 'networks/epoch' is a mistyped path.
+    is_here = (
+        repository.lower().endswith(_OF_FILES)
+        or Path(text).exists()
+        or Path(repository).parent.exists()
+    )
+    if is_here and not is_explicit:
+        return None
+    return HubName(repository, revision or None, is_explicit)
+
+
+def hub_name(weights: str | None) -> HubName | None:
+    """Return the repository on the hub in `front_end.weights`; None for other values.
+
+    Raises:
+        UsageError: it begins with 'hub:' but is not a valid repository name.
+    """
+    return None if weights is None or weights.startswith(BUNDLE) else parse_name(weights)
+
 
 MEASURED_ON = "one thread of an AMD EPYC under other load, float32"
 HARDEST = "Deepfake-Eval-2024"
@@ -150,21 +235,19 @@ def detector_tables() -> tuple[DetectorTable, ...]:
     tables: dict[str, DetectorTable] = {}
     for group in json.loads(_FACTS.read_text(encoding="utf-8")):
         title, sets = group["title"], group["sets"]
-        detectors = [_make_detector(group["shared"] | own) for own in group["detectors"]]
-        earlier = tables[title].detectors if title in tables else []
-        tables[title] = DetectorTable(title, sets, [*earlier, *detectors])
+        detectors = list(tables[title].detectors) if title in tables else []
+        for own in group["detectors"]:
+            by_name = {
+                "weights": f"https://huggingface.co/{own['name']}",
+                "command": f'asdf.Detector("{PREFIX}{own["name"]}")',
+            }
+            facts = {**by_name, **group["shared"], **own}
+            eers = []
+            for remark, percents in facts.get("eers", {}).items():
+                eers += [PublishedEer(name, percent, remark) for name, percent in percents.items()]
+            detectors.append(KnownDetector(**{**facts, "eers": tuple(eers)}))
+        tables[title] = DetectorTable(title, sets, detectors)
     return tuple(tables.values())
-
-
-def _make_detector(facts: Mapping[str, Any]) -> KnownDetector:
-    eers = []
-    for remark, percents in facts.get("eers", {}).items():
-        eers += [PublishedEer(name, percent, remark) for name, percent in percents.items()]
-    by_name = {
-        "weights": f"https://huggingface.co/{facts['name']}",
-        "command": f'asdf.Detector("{PREFIX}{facts["name"]}")',
-    }
-    return KnownDetector(**{**by_name, **facts, "eers": tuple(eers)})
 
 
 def known_detectors() -> list[KnownDetector]:
@@ -211,32 +294,27 @@ class Recommendation:
 def recommended() -> list[Recommendation]:
     """Return a detector for each of three needs."""
     detectors = known_detectors()
+    measured = [each for each in detectors if each.percent_on(HARDEST) is not None]
+    best = min(measured, key=lambda each: each.percent_on(HARDEST) or 0.0)
     # An error rate is meaningless if the set may be training data.
-    stated = [each for each in detectors if each.trained_on_short != _NOT_STATED]
-    best, best_percent = _lowest(detectors, HARDEST)
-    free, free_percent = _lowest([each for each in stated if each.commercial_use], _IN_THE_WILD)
+    usable = [each for each in detectors if each.commercial_use]
+    stated = [each for each in usable if each.trained_on_short != _NOT_STATED]
+    measured = [each for each in stated if each.percent_on(_IN_THE_WILD) is not None]
+    free = min(measured, key=lambda each: each.percent_on(_IN_THE_WILD) or 0.0)
     return [
         Recommendation("offline and small", shipped_known(), "included in ASDF; needs no download"),
         Recommendation(
-            "best known error rates", best, f"the lowest EER on {HARDEST}, {best_percent:.2f} %"
+            "best known error rates",
+            best,
+            f"the lowest EER on {HARDEST}, {best.percent_on(HARDEST):.2f} %",
         ),
         Recommendation(
             "commercial use allowed",
             free,
             f"the lowest EER on {_IN_THE_WILD} under such a licence and with known training data, "
-            f"{free_percent:.2f} %",
+            f"{free.percent_on(_IN_THE_WILD):.2f} %",
         ),
     ]
-
-
-def _lowest(detectors: Iterable[KnownDetector], evaluation_set: str) -> tuple[KnownDetector, float]:
-    """Return the detector with the lowest EER on a set, and that EER in %."""
-    measured = []
-    for detector in detectors:
-        percent = detector.percent_on(evaluation_set)
-        if percent is not None:
-            measured.append((detector, percent))
-    return min(measured, key=lambda each: each[1])
 
 
 def find_published(named: Path) -> HubName | Path | None:

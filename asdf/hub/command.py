@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
 
 from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show, text_stream
@@ -85,7 +84,17 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     detectors = [shipped_known(), *known_detectors()]
     if args.name is not None:
-        detectors = _named(args.name, detectors)
+        wanted = args.name.removeprefix("hub:").lower()
+        names = [name for each in detectors for name in (each.name, each.short_name)]
+        detectors = [
+            each for each in detectors if wanted in (each.name.lower(), each.short_name.lower())
+        ]
+        if not detectors:
+            raise UsageError(
+                f"no detector '{args.name}' is known here.{did_you_mean(wanted, names)} "
+                "`python -m asdf detectors` lists all. Other repositories on the hub are used by "
+                "name: hub:ORG/NAME."
+            )
     if args.commercial:
         detectors = [each for each in detectors if each.commercial_use]
         if not detectors:
@@ -95,8 +104,17 @@ def main(arguments: list[str]) -> int:
             )
     stream = text_stream([args.json])
     if args.json is not None:
-        content = json.dumps([_entry(detector) for detector in detectors], indent=2)
-        write_text(args.json, content + "\n")
+        entries = []
+        for detector in detectors:
+            derived = {
+                "commercial_use": detector.commercial_use,
+                "approximate_bytes": detector.weights_bytes,
+                "recommended_for": [
+                    each.need for each in recommended() if each.detector == detector
+                ],
+            }
+            entries.append({**asdict(detector), **derived})
+        write_text(args.json, json.dumps(entries, indent=2) + "\n")
     if args.name is not None:
         show("\n\n".join(map(_details, detectors)), stream)
     elif args.json is None:
@@ -104,69 +122,32 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _named(name: str, detectors: Sequence[KnownDetector]) -> list[KnownDetector]:
-    """Return the detectors with a name, ignoring case, with or without the organisation."""
-    wanted = name.removeprefix("hub:").lower()
-    names = [name for each in detectors for name in (each.name, each.short_name)]
-    named = [each for each in detectors if wanted in (each.name.lower(), each.short_name.lower())]
-    if not named:
-        raise UsageError(
-            f"no detector '{name}' is known here.{did_you_mean(wanted, names)} "
-            "`python -m asdf detectors` lists all. Other repositories on the hub are used by name: "
-            "hub:ORG/NAME."
-        )
-    return named
-
-
-def _entry(detector: KnownDetector) -> dict[str, Any]:
-    """Return the facts about a detector, and what follows from them, as plain values."""
-    needs = [each.need for each in recommended() if each.detector == detector]
-    return {
-        **asdict(detector),
-        "commercial_use": detector.commercial_use,
-        "approximate_bytes": detector.weights_bytes,
-        "recommended_for": needs,
-    }
-
-
 def _overview(shown: Sequence[KnownDetector]) -> str:
     """Return the recommendations, the tables and the notes."""
-    parts = [_recommendations(shown)]
+    indent = " " * 4
+    needs = ["Which one?"]
+    for choice in recommended():
+        detector = choice.detector
+        if detector in shown:
+            text = f"{_size(detector)}, {_speed(detector)}, {detector.licence}; {choice.why}"
+            if detector.name == SMALL:
+                text += f". {shipped_detector().describe_worth()}"
+            needs.append(f"  {choice.need}: {detector.short_name}")
+            needs += wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+    parts = ["\n".join(needs)]
     for table in detector_tables():
         detectors = [each for each in table.detectors if each in shown]
         if detectors:
             parts += [table.title, _table(detectors, table)]
         if detectors and HARDEST in table.sets:
-            parts.append(_hardest(detectors))
+            stated = [each.percent_on(HARDEST) for each in detectors]
+            percents = [percent for percent in stated if percent is not None]
+            words = (
+                f"On {HARDEST} they err in {min(percents):.0f} to {max(percents):.0f} % of the "
+                "recordings, where 50 % is guessing: none works on its own there."
+            )
+            parts.append("\n".join(wrap(words, _WIDTH)))
     return "\n\n".join([*parts, _NOTES])
-
-
-def _recommendations(detectors: Sequence[KnownDetector]) -> str:
-    """Return a paragraph for each need, with the detector for it."""
-    indent = " " * 4
-    paragraphs = ["Which one?"]
-    for choice in recommended():
-        detector = choice.detector
-        if detector not in detectors:
-            continue
-        facts = [f"{_size(detector)}, {_speed(detector)}, {detector.licence}; {choice.why}"]
-        if detector.name == SMALL:
-            facts.append(shipped_detector().describe_worth())
-        paragraphs.append(f"  {choice.need}: {detector.short_name}")
-        text = ". ".join(facts)
-        paragraphs += wrap(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
-    return "\n".join(paragraphs)
-
-
-def _hardest(detectors: Sequence[KnownDetector]) -> str:
-    """Return the meaning of the EERs on the most difficult set."""
-    stated = [each.percent_on(HARDEST) for each in detectors]
-    percents = [percent for percent in stated if percent is not None]
-    words = (
-        f"On {HARDEST} they err in {min(percents):.0f} to {max(percents):.0f} % of the "
-        "recordings, where 50 % is guessing: none works on its own there."
-    )
-    return "\n".join(wrap(words, _WIDTH))
 
 
 def _table(detectors: Sequence[KnownDetector], table: DetectorTable) -> str:
@@ -190,11 +171,10 @@ def _size(detector: KnownDetector) -> str:
     size = detector.weights_bytes
     if size is None:
         return f"size {_NOT_KNOWN}"
-    if detector.size_bytes is None and size >= _GIGABYTE / 10:
-        return f"about {size / _GIGABYTE:,.1f} GB"
-    if detector.size_bytes is None:
-        return f"about {size / _MEGABYTE:,.1f} MB"
-    return f"{size / _MEGABYTE:,.1f} MB"
+    is_large = detector.size_bytes is None and size >= _GIGABYTE / 10
+    unit, name = (_GIGABYTE, "GB") if is_large else (_MEGABYTE, "MB")
+    about = "about " if detector.size_bytes is None else ""
+    return f"{about}{size / unit:,.1f} {name}"
 
 
 def _speed(detector: KnownDetector) -> str:
@@ -234,21 +214,15 @@ def _details(detector: KnownDetector) -> str:
         first, *others = wrap(text, _TEXT_WIDTH, break_on_hyphens=False, break_long_words=False)
         lines.append(f"  {label:<{_LABEL_WIDTH}}{first}")
         lines += [" " * (_LABEL_WIDTH + 2) + other for other in others]
-    return "\n".join([*lines, *_eer_lines(detector)])
-
-
-def _eer_lines(detector: KnownDetector) -> list[str]:
-    """Return the EERs, grouped by their common conditions."""
     if not detector.eers:
-        return [f"  EERs as published: {_NOT_KNOWN}"]
+        lines.append(f"  EERs as published: {_NOT_KNOWN}")
     by_remark: dict[str, list[tuple[str, str]]] = {}
     for eer in detector.eers:
-        row = (f"    {eer.evaluation_set}", f"{eer.percent:.2f} %")
-        by_remark.setdefault(eer.remark, []).append(row)
-    lines = []
-    for remark, rows in by_remark.items():
-        stated = "EERs measured with ASDF" if detector.name == SMALL else "EERs as published"
-        heading = f"{stated}, {remark}" if remark else stated
+        cells = (f"    {eer.evaluation_set}", f"{eer.percent:.2f} %")
+        by_remark.setdefault(eer.remark, []).append(cells)
+    for remark, table in by_remark.items():
+        heading = "EERs measured with ASDF" if detector.name == SMALL else "EERs as published"
+        heading += f", {remark}" if remark else ""
         lines += wrap(heading, _TEXT_WIDTH, initial_indent="  ", subsequent_indent="  ")
-        lines += aligned(rows, right=(1,))
-    return lines
+        lines += aligned(table, right=(1,))
+    return "\n".join(lines)

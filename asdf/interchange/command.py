@@ -103,28 +103,26 @@ def _checked(args: ExportOptions) -> ExportOptions:
         UsageError: they do not fit each other, or the output exists already.
     """
     given = [place for place in (args.output, args.named, args.push) if place]
-    if len(given) != 1:
-        raise UsageError("give exactly one output: --output OUT, or --push ORG/NAME.")
-    if not args.format:
-        if not args.push:
-            raise UsageError(f"--format is missing: {', '.join(FORMATS)}.")
-        args = replace(args, format="hub")
-    if args.push and args.format not in FOLDERS:
-        raise UsageError(f"--push pushes {' or '.join(FOLDERS)}, not {args.format}.")
-    if args.private and not args.push:
-        raise UsageError("--private applies to --push. Leave it out.")
-    if args.licence and args.format not in FOLDERS:
-        raise UsageError(f"--licence applies to {' and '.join(FOLDERS)}, not to {args.format}.")
-    if args.samples is not None and args.format not in GRAPHS:
-        raise UsageError(
-            f"--samples applies to {', '.join(GRAPHS)}; {args.format} has no fixed length. Leave "
-            "--samples out."
-        )
-    if args.samples is not None and args.samples < FRAME_SAMPLES:
-        raise UsageError(f"--samples {args.samples}: give at least {FRAME_SAMPLES}, one frame.")
+    chosen = args.format or ("hub" if args.push else "")
+    folders = f"{FOLDERS[0]} and {FOLDERS[1]}"
+    refusals = {
+        "give exactly one output: --output OUT, or --push ORG/NAME.": len(given) != 1,
+        f"--format is missing: {', '.join(FORMATS)}.": not chosen,
+        f"--push pushes {' or '.join(FOLDERS)}, not {chosen}.": args.push and chosen not in FOLDERS,
+        "--private applies to --push. Leave it out.": args.private and not args.push,
+        f"--licence applies to {folders}, not to {chosen}.": args.licence and chosen not in FOLDERS,
+        f"--samples applies to {', '.join(GRAPHS)}; {chosen} has no fixed length. Leave --samples "
+        "out.": args.samples is not None and chosen not in GRAPHS,
+        f"--samples {args.samples}: give at least {FRAME_SAMPLES}, one frame.": (
+            args.samples is not None and args.samples < FRAME_SAMPLES
+        ),
+    }
+    for text, is_wrong in refusals.items():
+        if is_wrong:
+            raise UsageError(text)
     if args.out is not None:
         check_new(args.out)
-    return args
+    return replace(args, format=chosen)
 
 
 def check_new(out: Path) -> None:

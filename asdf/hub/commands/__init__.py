@@ -1,1 +1,0 @@
-"""The commands of the hub: `detectors` lists networks there."""
