@@ -93,72 +93,59 @@ class DescribedNetwork:
             AsdfError: the class is neither ours nor in `folder`, the file lacks layers of the
                 network, the network cannot be built, or the weights cannot be read.
         """
-        on_base = weights is not None
-        if self._is_ours():
-            # The base has the layers that the file lacks; no encoder has as many as the limit.
-            limit = max(len(self.state), _MAX_LAYERS) if on_base else len(self.state)
-            network = self._outline(limit)
-            resting = set()
-            if on_base:
-                resting.update(resting_layers(network, self.settings.front_end.frozen))
-            shapes = {}
-            for name, tensor in network.state_dict().items():
-                if name not in resting or name in self.state:
-                    shapes[name] = tensor.shape
-            self._check(shapes, OTHER_ARCHITECTURE if on_base else self.advice)
-        # Reading a file must not advance the caller's random state.
-        with torch.random.fork_rng(devices=[]):
-            return build(self._with_weights(weights), self.folder)
-
-    def _with_weights(self, weights: str | None) -> Sections:
-        """Return the settings with other weights, since the original ones may be gone."""
-        front_end = replace(self.settings.front_end, weights=weights)
-        return replace(self.settings, front_end=front_end)
-
-    def _check(self, shapes: Mapping[str, torch.Size], advice: str) -> None:
-        name = self.settings.network.network_class.rpartition(".")[2]
-        names = dict(self.own_names)
-        if names:
-            # Published files name the part after a front end as if it stood alone.
-            names = {**{each: each.removeprefix("back_end.") for each in shapes}, **names}
-        check_layers(shapes, self.state, name, self.source, advice, self.ignored, names)
-
-    def _is_ours(self) -> bool:
-        """Return whether all classes in the file are ours; others must lie in `folder`.
-
-        Raises:
-            UsageError: `folder` does not exist.
-            AsdfError: a class is neither ours nor in the folder.
-        """
-        folder = self.folder
+        settings, folder = self.settings, self.folder
         if folder is not None and not folder.is_dir():
             raise UsageError(
                 f"there is no folder {folder}{from_here(folder)} for the module of the network's "
                 "class. Check the path."
             )
-        settings = self.settings
         front_ends = named_classes(FRONT_END_SETTING, settings.front_end.front_end_class)
         back_ends = named_classes(BACK_END_SETTING, settings.back_end.back_end_class)
         classes = [settings.network.network_class, *front_ends, *back_ends]
         others = [path for path in classes if not is_ours(path, f"in {self.source}: {path}")]
         for path in others:
             check_folder(path, folder, self.source)
-        return not others
+        if not others:
+            self._compare(weights is not None)
+        # Reading a file must not advance the caller's random state.
+        with torch.random.fork_rng(devices=[]):
+            return build(self._with_weights(weights), folder)
 
-    def _outline(self, layers: int) -> nn.Module:
-        """Return the network without values, with at most `layers` layers.
+    def _with_weights(self, weights: str | None) -> Sections:
+        """Return the settings with other weights, since the original ones may be gone."""
+        front_end = replace(self.settings.front_end, weights=weights)
+        return replace(self.settings, front_end=front_end)
+
+    def _compare(self, on_base: bool) -> None:
+        """Compare the layers of the file with the network, which is built without values.
+
+        Args:
+            on_base: Whether pretrained weights have layers that the file lacks.
 
         Raises:
-            AsdfError: its description has more layers, or the settings build no network.
+            AsdfError: its description has more layers than the file justifies, or other ones.
         """
+        # No encoder has as many as the limit.
+        limit = max(len(self.state), _MAX_LAYERS) if on_base else len(self.state)
         described = self._count_described()
-        if described > layers:
+        if described > limit:
             raise AsdfError(
                 f"the network {self.source} is described with {described:,} layers, and the file "
-                f"holds {layers:,}. It is damaged."
+                f"holds {limit:,}. It is damaged."
             )
         with without_numbers():
-            return build_network(self._with_weights(None))
+            network = build_network(self._with_weights(None))
+        absent = resting_layers(network, self.settings.front_end.frozen) if on_base else ()
+        resting = {name for name in absent if name not in self.state}
+        layers = network.state_dict().items()
+        shapes = {name: tensor.shape for name, tensor in layers if name not in resting}
+        name = self.settings.network.network_class.rpartition(".")[2]
+        names = dict(self.own_names)
+        if names:
+            # Published files name the part after a front end as if it stood alone.
+            names = {**{each: each.removeprefix("back_end.") for each in shapes}, **names}
+        advice = OTHER_ARCHITECTURE if on_base else self.advice
+        check_layers(shapes, self.state, name, self.source, advice, self.ignored, names)
 
     def _count_described(self) -> int:
         """Return a lower bound of the network's layers, without building it."""
@@ -195,9 +182,8 @@ def is_ours(class_path: str, where: str) -> bool:
 def check_folder(class_path: str, folder: Path | None, source: str) -> None:
     """Accept a class whose module lies in `folder`, since files may not name other code."""
     module = class_path.partition(".")[0]
-    if folder and any(
-        (folder / name).is_file() for name in (f"{module}.py", f"{module}/__init__.py")
-    ):
+    files = (f"{module}.py", f"{module}/__init__.py")
+    if folder and any((folder / name).is_file() for name in files):
         return
     elsewhere = f" and has no module in {folder}" if folder else ""
     raise AsdfError(
@@ -346,30 +332,32 @@ def add_loss(network: nn.Module, entry: Any, described: DescribedNetwork) -> boo
     """
     if entry is None:
         return False
-    values = entry if isinstance(entry, dict) else {}
-    class_path = values.get("class")
-    dimension = values.get("dimension")
-    gives_logits = values.get("gives_logits")
-    columns = values.get("values", {})
-    has_texts = isinstance(class_path, str) and isinstance(gives_logits, bool)
-    has_texts = has_texts and isinstance(columns, dict) and all(map(_is_texts, columns.values()))
-    # bool is a subclass of int.
-    if not has_texts or type(dimension) is not int or not 0 <= dimension <= MAX_LAYER_WIDTH:
+    values: dict[str, Any] = entry if isinstance(entry, dict) else {}
+    class_path, gives_logits = values.get("class"), values.get("gives_logits")
+    dimension: Any = values.get("dimension")
+    columns: Any = values.get("values", {})
+    lists: list[Any] = list(columns.values()) if isinstance(columns, dict) else [None]
+    is_described = (
+        isinstance(class_path, str)
+        and isinstance(gives_logits, bool)
+        # bool is a subclass of int.
+        and type(dimension) is int
+        and 0 <= dimension <= MAX_LAYER_WIDTH
+        and all(isinstance(texts, list) for texts in lists)
+        and all(isinstance(text, str) for texts in lists for text in texts)
+    )
+    if not is_described:
         raise AsdfError(
             f"the entry 'loss' of {described.source} does not describe a loss. {LOSS.advice}"
         )
-    if not gives_logits:
-        return False
-
-    def make(kind: type[ScoringLoss]) -> ScoringLoss:
-        return kind.of_values(described.settings, dimension, columns)
-
-    attach_loss(network, LOSS.build(str(class_path), make, described))
-    return True
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+    if gives_logits:
+        loss = LOSS.build(
+            str(class_path),
+            lambda kind: kind.of_values(described.settings, dimension, columns),
+            described,
+        )
+        attach_loss(network, loss)
+    return bool(gives_logits)
 
 
 def add_heads(network: nn.Module, entries: Mapping[str, Any], described: DescribedNetwork) -> None:

@@ -71,13 +71,12 @@ def write_fused_file(path: Path, system: FusedSystem) -> None:
     Raises:
         AsdfError: the file cannot be written.
     """
-    calibration = None if system.calibration is None else system.calibration.content()
     content = {
         "format": FORMAT,
         "version": VERSION,
         "networks": [vars(network) for network in system.networks],
         "fusion": system.fusion.content(),
-        "calibration": calibration,
+        "calibration": system.calibration and system.calibration.content(),
         "development": dict(system.development),
         **system.others,
     }
@@ -99,31 +98,26 @@ def read_fused_file(path: Path) -> FusedSystem:
     if content.get("version") != VERSION:
         raise AsdfError(f"{path}: this fused system was written by a newer ASDF. Update ASDF.")
     entries = content.get("networks")
-    networks = tuple(map(_parse_network, entries)) if isinstance(entries, list) else ()
+    networks = []
+    for entry in entries if isinstance(entries, list) else ():
+        values = entry if isinstance(entry, dict) else {}
+        texts = (values.get("path"), values.get("sha256"))
+        if all(isinstance(text, str) and text for text in texts):
+            networks.append(FusedNetwork(*map(str, texts)))
     fusion = read_fusion(content.get("fusion"), path)
-    if None in networks or len(networks) != len(fusion.weights):
+    if len(networks) != len(entries or ()) or len(networks) != len(fusion.weights):
         raise AsdfError(
             f"the networks in {path} cannot be used: it was changed or damaged. Create the file "
             "again with `python -m asdf fuse`."
         )
     development = content.get("development")
     return FusedSystem(
-        tuple(network for network in networks if network is not None),
+        tuple(networks),
         fusion,
         read_calibration(content.get("calibration"), path),
         development if isinstance(development, dict) else {},
         {key: value for key, value in content.items() if key not in _KEYS},
     )
-
-
-def _parse_network(entry: Any) -> FusedNetwork | None:
-    if not isinstance(entry, dict):
-        return None
-    path = entry.get("path")
-    sha256 = entry.get("sha256")
-    if not isinstance(path, str) or not isinstance(sha256, str) or not path:
-        return None
-    return FusedNetwork(path, sha256)
 
 
 def describe_networks(named: Sequence[str], paths: Sequence[Path], out: Path) -> list[FusedNetwork]:

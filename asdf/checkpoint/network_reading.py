@@ -93,8 +93,15 @@ def read_hub_folder(folder: Path) -> NetworkFile:
         AsdfError: the folder holds another program's network, or is incomplete or damaged.
     """
     config = read_json(folder / CONFIG)
-    if config.get("model_type") == MODEL_TYPE and isinstance(config.get("asdf"), dict):
-        return _read_transformers_folder(folder, config["asdf"])
+    description = config.get("asdf")
+    if config.get("model_type") == MODEL_TYPE and isinstance(description, dict):
+        tensors, _ = read_safetensors(folder / WEIGHTS)
+        named = {name.removeprefix(TRANSFORMERS_PREFIX): each for name, each in tensors.items()}
+        # Filters and tables that depend only on the settings were once stored too.
+        fixed = description.get("fixed")
+        left_out = fixed if isinstance(fixed, list) else []
+        state = {name: each for name, each in named.items() if name not in left_out}
+        return NetworkFile.from_description(description, state, folder)
     if config.get("format") != FORMAT:
         raise OtherLayoutError(
             f"{folder} is not a detector of ASDF, but a network of type "
@@ -104,20 +111,6 @@ def read_hub_folder(folder: Path) -> NetworkFile:
         )
     state, _ = read_safetensors(folder / WEIGHTS)
     return NetworkFile.from_description(config, state, folder)
-
-
-def _read_transformers_folder(folder: Path, description: dict[str, Any]) -> NetworkFile:
-    """Read a folder of `export --format transformers`."""
-    tensors, _ = read_safetensors(folder / WEIGHTS)
-    # Filters and tables that depend only on the settings were once stored too.
-    fixed = description.get("fixed")
-    left_out = fixed if isinstance(fixed, list) else []
-    state = {}
-    for name, tensor in tensors.items():
-        own_name = name.removeprefix(TRANSFORMERS_PREFIX)
-        if own_name not in left_out:
-            state[own_name] = tensor
-    return NetworkFile.from_description(description, state, folder)
 
 
 def write_safetensors_network(path: Path, file: NetworkFile) -> None:
@@ -186,10 +179,8 @@ def write_safetensors(
     Raises:
         AsdfError: a tensor's type is not supported by the format, or the file cannot be written.
     """
-    copies = {}
-    for name, tensor in tensors.items():
-        # The package refuses names that share memory, as tied layers do.
-        copies[name] = tensor.detach().cpu().contiguous().clone()
+    # Cloned, since the package refuses names that share memory, as tied layers do.
+    copies = {name: each.detach().cpu().contiguous().clone() for name, each in tensors.items()}
     try:
         content = save(copies, dict(metadata))
     except (SafetensorError, KeyError, ValueError) as error:
@@ -223,8 +214,7 @@ def rebuild_network(
     tensors = {name: value for name, value in file.state.items() if isinstance(value, Tensor)}
     check_tensors(tensors, path)
     described = _describe(file, folder)
-    state = without_parts(file.state, file.all_heads)
-    bare = replace(described, state=state)
+    bare = replace(described, state=without_parts(file.state, file.all_heads))
     if file.base is None:
         network = bare.build()
     else:

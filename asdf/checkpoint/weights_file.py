@@ -17,7 +17,7 @@ import pickle
 import re
 import zipfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,15 @@ def check_plain(content: Any, file_size: int = 0) -> None:
         characters += len(value) if isinstance(value, (str, bytes)) else 0
         if characters > MAX_CHARACTERS:
             raise ValueError(f"its values hold strings of more than {MAX_CHARACTERS:,} characters")
-        for part in _parts_of(value):
+        parts: list[Any] = []
+        if isinstance(value, Mapping):
+            parts += [*value.keys(), *value.values()]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            parts += value
+        if isinstance(value, (Mapping, Namespace, Tensor)):
+            # An OrderedDict and a tensor may also have attributes, which are saved with them.
+            parts += getattr(value, "__dict__", {}).values()
+        for part in parts:
             values += 1
             if values > allowed or level == MAX_LEVELS:
                 raise ValueError(
@@ -102,17 +110,6 @@ def check_plain(content: Any, file_size: int = 0) -> None:
                     "each other; shared ones are counted as often as they appear"
                 )
             waiting.append((part, level + 1))
-
-
-def _parts_of(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        yield from value.keys()
-        yield from value.values()
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        yield from value
-    if isinstance(value, (Mapping, Namespace, Tensor)):
-        # An OrderedDict and a tensor may also have attributes, which are saved with them.
-        yield from getattr(value, "__dict__", {}).values()
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -144,15 +141,15 @@ def nested_key(content: Mapping[str, Any]) -> str | None:
     Without a usual key, it is that of the only dictionary of tensors.
     """
     # Programs also keep the options of a network under such a key.
-    nested = [key for key, value in content.items() if _holds_tensors(value)]
+    nested = []
+    for key, value in content.items():
+        tensors = value.values() if isinstance(value, Mapping) else ()
+        if any(isinstance(each, Tensor) for each in tensors):
+            nested.append(key)
     usual = [key for key in STATE_KEYS if key in nested]
     if usual or any(isinstance(value, Tensor) and value.ndim for value in content.values()):
         return usual[0] if usual else None
     return nested[0] if len(nested) == 1 else None
-
-
-def _holds_tensors(value: Any) -> bool:
-    return isinstance(value, Mapping) and any(isinstance(each, Tensor) for each in value.values())
 
 
 def state_dict_in(content: Mapping[str, Any], path: str | Path) -> dict[str, Tensor]:
@@ -196,12 +193,12 @@ def check_names(state: Mapping[Any, Any], path: str | Path) -> None:
     Raises:
         AsdfError: there are such layers; the message names the first one.
     """
-    for name in state:
-        if not isinstance(name, str):
-            raise AsdfError(
-                f"weights file {path} is damaged: the name of a layer is {shorten(repr(name))}, "
-                "which is not a string."
-            )
+    wrong = next((name for name in state if not isinstance(name, str)), "")
+    if wrong != "":
+        raise AsdfError(
+            f"weights file {path} is damaged: the name of a layer is {shorten(repr(wrong))}, "
+            "which is not a string."
+        )
 
 
 def check_tensors(state: Mapping[str, Tensor], path: str | Path) -> None:
@@ -236,8 +233,8 @@ class NumberType:
     """The type of a single number, read instead of `numpy.dtype`."""
 
     def __init__(self, name: str, *_: object) -> None:
+        wanted = shorten(printable(repr(name), one_line=True))
         if name not in _KINDS:
-            wanted = shorten(printable(repr(name), one_line=True))
             raise pickle.UnpicklingError(
                 f"it asks for numpy's type {wanted}, which is not a single number"
             )
@@ -297,8 +294,8 @@ def read_weights_file(
     path = Path(path)
     refusal = f"cannot read {kind} {path}"
     # Checked first, since torch's messages for these cases speak of archives and magic numbers.
+    reason = "it is a folder" if path.is_dir() else "there is no such file"
     if not path.is_file():
-        reason = "it is a folder" if path.is_dir() else "there is no such file"
         raise AsdfError(f"{refusal}: {reason}{from_here(path)}. Check the path.")
     other = other_kind(path)
     if other:
