@@ -84,8 +84,15 @@ def build_network(
             "asdf.networks.DetectorNetwork."
         ) from error
     for setting, kind in ends.items():
-        if kind is not None:
-            _check_has(network, kind, setting, class_path)
+        if kind is None or any(isinstance(module, kind) for module in network.modules()):
+            continue
+        advice = "Choose network.network_class = 'asdf.networks.ComposedDetector', which has any"
+        if setting == FRONT_END_SETTING:
+            advice += ", or another class derived from asdf.networks.SSLDetector"
+        raise UsageError(
+            f"{setting} names {kind.__name__}, but {class_path} does not take one: its class fixes "
+            f"its parts. {advice}; or set {setting} = None."
+        )
     if settings.localisation.enabled and frame_hop(network) is None:
         raise UsageError(
             f"localisation.enabled = True: {class_path} has no frame-level head. Choose "
@@ -134,23 +141,6 @@ def find_network_class(class_path: str, folder: Path | None) -> type[nn.Module]:
     return network_class
 
 
-def _check_has(network: nn.Module, kind: type[nn.Module], setting: str, class_path: str) -> None:
-    """Check that the network uses the front end or back end that the settings name.
-
-    Raises:
-        UsageError: the network has no part of this class.
-    """
-    if any(isinstance(module, kind) for module in network.modules()):
-        return
-    advice = "Choose network.network_class = 'asdf.networks.ComposedDetector', which has any"
-    if setting == FRONT_END_SETTING:
-        advice += ", or another class derived from asdf.networks.SSLDetector"
-    raise UsageError(
-        f"{setting} names {kind.__name__}, but {class_path} does not take one: its class fixes its "
-        f"parts. {advice}; or set {setting} = None."
-    )
-
-
 def summary(network: nn.Module) -> Summary:
     """Count the parameters of the network, in total and trained."""
     return _count(network.parameters())
@@ -162,13 +152,8 @@ def front_end_summary(network: nn.Module) -> Summary:
 
 
 def _count(parameters: Iterable[nn.Parameter]) -> Summary:
-    total = 0
-    trainable = 0
-    for parameter in parameters:
-        total += parameter.numel()
-        if parameter.requires_grad:
-            trainable += parameter.numel()
-    return Summary(total, trainable)
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in parameters]
+    return Summary(sum(size for size, _ in sizes), sum(size for size, learns in sizes if learns))
 
 
 def self_contained(settings: FrontEndSettings, network: nn.Module) -> FrontEndSettings:

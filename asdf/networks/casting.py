@@ -156,17 +156,13 @@ class _Shapes(TorchFunctionMode):
             if function is Tensor.normal_:
                 return args[0]
             if function is torch.norm_except_dim and not kwargs:
-                return _shape_of_norm(*args)
+                weight, _, dim = args
+                # All dimensions but one are summed; -1 keeps none.
+                sizes = [size if each == dim else 1 for each, size in enumerate(weight.shape)]
+                return weight.new_empty(sizes if dim >= 0 else [])
         if function is torch.randn and not kwargs:
             return torch.empty(*args)
         return function(*args, **(kwargs or {}))
-
-
-def _shape_of_norm(weight: Tensor, power: int = 2, dim: int = 0) -> Tensor:
-    """Return the shape of torch.norm_except_dim's result as an empty tensor."""
-    # All dimensions but one are summed; -1 keeps none.
-    sizes = [size if each == dim else 1 for each, size in enumerate(weight.shape)]
-    return weight.new_empty(sizes if dim >= 0 else [])
 
 
 # Row length of the term added to the scores: attention copies rows of other multiples.
@@ -391,8 +387,11 @@ def _make_plan(layer: nn.Module) -> _Plan:
     plan = _Plan([], [], [])
     projections: set[nn.Module] = set()
     for module in layer.modules():
-        if type(module) is SelfAttention and _is_known(module):
+        owners: tuple[nn.Module, ...] = ()
+        if type(module) is SelfAttention:
             owners = tuple(module.get_submodule(name) for name in _PROJECTIONS)
+        # Low-rank updates use another class.
+        if owners and all(type(each) is nn.Linear and is_plain(each) for each in owners):
             projections.update(owners)
             joined = [_Part(owners, name, module, f"joined_{name}") for name in ("weight", "bias")]
             apart = [part for owner in owners for part in _parts_of(owner)]
@@ -420,12 +419,6 @@ def _parts_of(module: nn.Module) -> list[_Part]:
     """Return parts of one weight each."""
     names = [name for name, weight in module._parameters.items() if weight is not None]
     return [_Part((module,), name, module, name) for name in names]
-
-
-def _is_known(attention: SelfAttention) -> bool:
-    """Return whether the projections are torch's; low-rank updates use another class."""
-    projections = [attention.get_submodule(name) for name in _PROJECTIONS]
-    return all(type(layer) is nn.Linear and is_plain(layer) for layer in projections)
 
 
 def _attend(

@@ -334,31 +334,19 @@ def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:
     The weights of a learned sum of layers are never included: they learn with the back end, even if
     the front end is frozen.
     """
-    in_sums = set()
-    for module in network.modules():
-        if isinstance(module, WeightedSum):
-            in_sums.add(id(module.weights))
+    in_sums = {id(each.weights) for each in network.modules() if isinstance(each, WeightedSum)}
     named = _read_parameters(_unwrap(network), "front_end_parameters")
     return [parameter for parameter in named if id(parameter) not in in_sums]
 
 
 def unused_parameters(network: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that the network, or a submodule, names as unused."""
-    unused = {}
-    for module in network.modules():
-        for parameter in _read_parameters(module, "unused_parameters"):
-            # Several modules may name the same parameter.
-            unused[id(parameter)] = parameter
-    return list(unused.values())
+    return _named_by(network, "unused_parameters")
 
 
 def untrained_parameters(network: nn.Module) -> list[nn.Parameter]:
     """Return the parameters that are never trained: unused and resting ones."""
-    untrained = {id(parameter): parameter for parameter in unused_parameters(network)}
-    for module in network.modules():
-        for parameter in _read_parameters(module, "untrained_parameters"):
-            untrained[id(parameter)] = parameter
-    return list(untrained.values())
+    return _named_by(network, "unused_parameters", "untrained_parameters")
 
 
 def repeat_short(waveforms_BT: Tensor, min_samples: int) -> Tensor:
@@ -392,6 +380,15 @@ def cut_or_repeat(waveforms_BT: Tensor, samples: int) -> Tensor:
     return repeat_short(waveforms_BT, samples)[..., :samples]
 
 
+def _named_by(network: nn.Module, *methods: str) -> list[nn.Parameter]:
+    # Several modules may name the same parameter.
+    named: dict[int, nn.Parameter] = {}
+    for method in methods:
+        for module in network.modules():
+            named |= {id(each): each for each in _read_parameters(module, method)}
+    return list(named.values())
+
+
 def _read_parameters(module: nn.Module, method_name: str) -> list[nn.Parameter]:
     method = getattr(module, method_name, None)
     return list(method()) if callable(method) else []
@@ -419,10 +416,8 @@ class Padded:
         cls, waveforms_BT: Tensor, lengths_B: Tensor, shortest: int, masks: bool
     ) -> Padded:
         """Return the recordings of a padded batch, repeating those below `shortest` samples."""
-        recordings = []
-        for row, length in enumerate(lengths_B.tolist()):
-            recordings.append(repeat_short(waveforms_BT[row : row + 1, :length], shortest))
-        return cls(recordings, masks)
+        rows = zip(waveforms_BT.split(1), lengths_B.tolist(), strict=True)
+        return cls([repeat_short(row_1T[:, :length], shortest) for row_1T, length in rows], masks)
 
     @property
     def lengths(self) -> list[int]:

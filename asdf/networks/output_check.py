@@ -83,11 +83,7 @@ def compute_on_noise(
     kind = next(network.parameters()).dtype
     clips_BT = _make_clips(network, samples).to(device, kind)
     network.train(in_training)
-    outputs = _run_network(network, clips_BT, settings)
-    fault = _find_fault(outputs, len(clips_BT))
-    if fault:
-        raise _describe_mistake(settings, fault)
-    return as_outputs(outputs)
+    return as_outputs(_run_network(network, clips_BT, settings))
 
 
 def _make_clips(network: nn.Module, samples: int) -> Tensor:
@@ -105,9 +101,6 @@ def _compute_logits(network: nn.Module, clips_BT: Tensor, settings: Network) -> 
         AsdfError: its outputs are not embeddings and finite logits.
     """
     outputs = _run_network(network, clips_BT, settings)
-    fault = _find_fault(outputs, len(clips_BT))
-    if fault:
-        raise _describe_mistake(settings, fault)
     _check_frames(network, as_outputs(outputs), clips_BT.shape[-1], settings)
     logits_B2: Tensor = outputs[1].float().cpu()
     if not logits_B2.isfinite().all():
@@ -144,9 +137,10 @@ def _check_frames(network: nn.Module, outputs: Outputs, samples: int, settings: 
 
 
 def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any:
+    """Return the network's outputs, whose shapes are correct."""
     try:
         # A copy, since a network may change its input in place, and the clips are used again.
-        return network(clips_BT.clone(), **inputs_on_noise(network, clips_BT))
+        outputs = network(clips_BT.clone(), **inputs_on_noise(network, clips_BT))
     except AsdfError:
         raise
     except Exception as error:
@@ -154,6 +148,10 @@ def _run_network(network: nn.Module, clips_BT: Tensor, settings: Network) -> Any
         clips = f"{count_of(utterances, 'utterance')} of {samples} samples"
         reason = describe_error(error, __file__)
         raise _describe_mistake(settings, f"fails on {clips}: {reason}") from error
+    fault = _find_fault(outputs, len(clips_BT))
+    if fault:
+        raise _describe_mistake(settings, fault)
+    return outputs
 
 
 def _find_fault(outputs: Any, utterances: int) -> str:
@@ -199,8 +197,7 @@ def _are_close(first: Tensor, second: Tensor) -> bool:
 def _describe_value(value: Any) -> str:
     """Return 'a tensor (4, 2)', 'a tuple of 3', or the type of the value."""
     if isinstance(value, Tensor):
-        sizes = ", ".join(map(str, value.shape))
-        return f"a tensor ({sizes})"
+        return f"a tensor ({', '.join(map(str, value.shape))})"
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
     return f"a value of the type {type(value).__name__}"
@@ -215,10 +212,11 @@ def _list_numbers(values: Tensor) -> str:
 def numbers_unchanged(network: nn.Module) -> Iterator[None]:
     """Restore the modes and buffers of `network` after the block, without waiting for a device."""
     modes = {module: module.training for module in network.modules()}
-    buffers = []
-    for module in modes:
-        for name, buffer in module.named_buffers(recurse=False):
-            buffers.append((module, name, buffer, buffer.clone()))
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in modes
+        for name, buffer in module.named_buffers(recurse=False)
+    ]
     try:
         yield
     finally:

@@ -220,26 +220,20 @@ def update_map(module: nn.Module, lora: Lora, name: str, part: str = "") -> None
         suffix = f"_{part}"
         weight_OI = weight_OI.chunk(len(_JOINED))[_JOINED.index(part)]
     size_out, size_in = weight_OI.shape
-    down_RI = _draw_uniform(weight_OI.new_empty((lora.rank, size_in)), name)
+    down_RI = weight_OI.new_empty((lora.rank, size_in))
+    # Networks are outlined on the meta device, where nothing can be drawn.
+    if not down_RI.is_meta:
+        # Uniform numbers of variance 1 / (3 I). Torch's generator does not advance, so the other
+        # parameters start as in a network without updates.
+        bound = 1.0 / math.sqrt(size_in)
+        generator = torch.Generator().manual_seed(derived_seed(torch.initial_seed(), "lora", name))
+        # On the CPU, so that the values are the same on any device.
+        numbers_RI = torch.empty(down_RI.shape, device="cpu")
+        down_RI.copy_(numbers_RI.uniform_(-bound, bound, generator=generator))
     module.register_parameter(_DOWN + suffix, nn.Parameter(down_RI))
     module.register_parameter(
         _UP + suffix, nn.Parameter(weight_OI.new_zeros((size_out, lora.rank)))
     )
-
-
-def _draw_uniform(empty_RI: Tensor, name: str) -> Tensor:
-    """Fill with uniform numbers of variance 1 / (3 I); torch's generator does not advance.
-
-    So the other parameters start as in a network without updates.
-    """
-    # Networks are outlined on the meta device, where nothing can be drawn.
-    if empty_RI.is_meta:
-        return empty_RI
-    bound = 1.0 / math.sqrt(empty_RI.shape[1])
-    generator = torch.Generator().manual_seed(derived_seed(torch.initial_seed(), "lora", name))
-    # On the CPU, so that the values are the same on any device.
-    numbers_RI = torch.empty(empty_RI.shape, device="cpu")
-    return empty_RI.copy_(numbers_RI.uniform_(-bound, bound, generator=generator))
 
 
 def merge_updates(network: nn.Module) -> int:
@@ -277,11 +271,9 @@ def tune_front_ends(network: nn.Module, settings: Sections) -> None:
     """
     front_ends = [module for module in network.modules() if isinstance(module, FrontEnd)]
     # Settings that only apply to networks with a front end.
-    needed = {
-        "lora.rank": settings.lora.rank,
-        "front_end.trained_parts": settings.front_end.trained_parts is not None,
-    }
-    setting = next((name for name, is_set in needed.items() if is_set), "")
+    setting = "front_end.trained_parts" if settings.front_end.trained_parts is not None else ""
+    if settings.lora.rank:
+        setting = "lora.rank"
     if setting and not front_ends:
         class_path = settings.network.network_class
         raise UsageError(
@@ -305,11 +297,7 @@ def tune_front_ends(network: nn.Module, settings: Sections) -> None:
 
 def frozen_in_epoch(settings: FrontEndSettings, epochs: int) -> bool:
     """Return whether the front end is frozen in the epoch after `epochs` whole epochs."""
-    if settings.frozen:
-        return True
-    if settings.unfreeze_after_epochs is None:
-        return False
-    return epochs < settings.unfreeze_after_epochs
+    return settings.frozen or epochs < (settings.unfreeze_after_epochs or 0)
 
 
 def freeze_front_end(network: nn.Module, frozen: bool) -> None:

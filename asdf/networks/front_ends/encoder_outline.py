@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from asdf.errors import UsageError
 from asdf.networks.casting import without_autocast
-from asdf.networks.front_ends.encoder_inputs import HOP
+from asdf.networks.front_ends.spectral import HOP
 from asdf.settings.class_path import describe_error
 from asdf.text import shorten
 
@@ -142,11 +142,24 @@ def first_tensor(value: Any) -> Tensor:
 
 def count_frames(outline: Outline, samples: int) -> int:
     """Return the number of frames in the first layer; 0 if waveforms are too short."""
+
+    def stop(layer: nn.Module, args: Any, kwargs: Any) -> None:
+        raise _Enough(first_tensor((*args, *kwargs.values())))
+
+    first = outline.model.get_submodule(outline.layers)[0]
+    handle = first.register_forward_pre_hook(stop, with_kwargs=True)
+    waveforms_BT = torch.empty(1, samples, device="meta")
     try:
-        return _first_state(outline, samples).shape[1]
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            run_encoder(outline.model, on_meta_copy(outline.inputs), waveforms_BT)
+    except _Enough as enough:
+        return enough.state_BLC.shape[1]
     except Exception:
         # Any error: convolutions, windows and positions raise different ones.
         return 0
+    finally:
+        handle.remove()
+    return 0
 
 
 def describe_frames(outline: Outline) -> list[str]:
@@ -318,24 +331,6 @@ def _find_norm(calls: list[_Call], last: int, layers: str) -> str:
         if is_next and is_norm and call.output.shape[2:] == output.shape[2:]:
             return call.path
     return ""
-
-
-def _first_state(outline: Outline, samples: int) -> Tensor:
-    inputs = on_meta_copy(outline.inputs)
-
-    def stop(layer: nn.Module, args: Any, kwargs: Any) -> None:
-        raise _Enough(first_tensor((*args, *kwargs.values())))
-
-    first = outline.model.get_submodule(outline.layers)[0]
-    handle = first.register_forward_pre_hook(stop, with_kwargs=True)
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            run_encoder(outline.model, inputs, torch.empty(1, samples, device="meta"))
-    except _Enough as enough:
-        return enough.state_BLC
-    finally:
-        handle.remove()
-    raise AssertionError("the first layer was not computed")
 
 
 class FrameRule:

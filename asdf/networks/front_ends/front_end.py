@@ -201,7 +201,15 @@ class FrontEnd(nn.Module, ABC):
         self.repeats_last_frame = settings.repeat_last_frame
         self.set_sizes(settings)
         # Checked before the model is built, which may take gigabytes.
-        self.layers = _choose_layers(settings, self.encoder_layers)
+        self.layers = self.encoder_layers
+        if isinstance(settings.layer, int):
+            self.layers = settings.layer
+        if self.layers > self.encoder_layers:
+            raise UsageError(
+                f"front_end.layer = {self.layers}: this front end has {self.encoder_layers} "
+                "encoder layers. Set the number of a layer, 0 for the input of the first, 'last' "
+                "or 'weighted'."
+            )
         # The order of these three determines the order of random draws.
         self.model = self.make_model(settings)
         self.masking: Masking | None = None
@@ -470,15 +478,13 @@ class FrontEnd(nn.Module, ABC):
         return waveforms_BT
 
     def _ended_states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        if self.repeats_last_frame:
-            return self._states_to_the_end(waveforms_BT)
-        return self.states(waveforms_BT)
-
-    def _states_to_the_end(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
-        """Yield states with the last frame repeated, so that there is one for every hop begun.
+        """Yield states, with the last frame repeated if there is to be one for every hop begun.
 
         Source: s3prl, `S3PRLUpstream._match_length`.
         """
+        if not self.repeats_last_frame:
+            yield from self.states(waveforms_BT)
+            return
         begun = (waveforms_BT.shape[1] + self.hop - 1) // self.hop
         # An upper bound for missing frames; surplus ones are cut off, as a graph of any length
         # needs.
@@ -486,17 +492,6 @@ class FrontEnd(nn.Module, ABC):
         for state_BLC in self.states(waveforms_BT):
             last_B1C = state_BLC[:, -1:]
             yield torch.cat([state_BLC, last_B1C.expand(-1, repeats, -1)], dim=1)[:, :begun]
-
-
-def _choose_layers(settings: FrontEndSettings, encoder_layers: int) -> int:
-    if not isinstance(settings.layer, int):
-        return encoder_layers
-    if settings.layer > encoder_layers:
-        raise UsageError(
-            f"front_end.layer = {settings.layer}: this front end has {encoder_layers} encoder "
-            "layers. Set the number of a layer, 0 for the input of the first, 'last' or 'weighted'."
-        )
-    return settings.layer
 
 
 def resting_names(front_end: FrontEnd, parts: tuple[str, ...]) -> frozenset[str]:
@@ -510,7 +505,12 @@ def resting_names(front_end: FrontEnd, parts: tuple[str, ...]) -> frozenset[str]
     for part in parts:
         named = dict(_named_parameters(front_end, part))
         if not named:
-            raise UsageError(_describe_missing(front_end, part))
+            names = [name.removeprefix(_MODEL) for name, _ in all_parameters(front_end)]
+            kind = type(front_end).__name__
+            problem = f"{kind} has no part {part!r}. Select its parameters by a pattern instead."
+            if is_pattern(part):
+                problem = f"no parameter of {kind} fits {part!r}.{did_you_mean(part, names)}"
+            raise UsageError(f"{_PARTS}: {problem} Its parameters are {and_more(names, _SHOWN)}.")
         used = [name for name, parameter in named.items() if id(parameter) not in unused]
         if not used:
             raise UsageError(
@@ -543,11 +543,9 @@ def _named_parameters(front_end: FrontEnd, part: str) -> Iterator[tuple[str, nn.
     if part == "masks":
         return _parameters_of(front_end, filter(None, [front_end.masking]))
     if part == "norms":
-        norms = []
-        for module in front_end.model.modules():
-            # By class name, since libraries have their own layer norms, such as RMS norms.
-            if "norm" in type(module).__name__.lower():
-                norms.append(module)
+        modules = list(front_end.model.modules())
+        # By class name, since libraries have their own layer norms, such as RMS norms.
+        norms = [module for module in modules if "norm" in type(module).__name__.lower()]
         return _parameters_of(front_end, norms)
     named = all_parameters(front_end)
     if part == "biases":
@@ -564,16 +562,3 @@ def _parameters_of(
     for name, parameter in all_parameters(front_end):
         if id(parameter) in wanted:
             yield name, parameter
-
-
-def _describe_missing(front_end: FrontEnd, part: str) -> str:
-    names = [name.removeprefix(_MODEL) for name, _ in all_parameters(front_end)]
-    if is_pattern(part):
-        return (
-            f"{_PARTS}: no parameter of {type(front_end).__name__} fits {part!r}."
-            f"{did_you_mean(part, names)} Its parameters are {and_more(names, _SHOWN)}."
-        )
-    return (
-        f"{_PARTS}: {type(front_end).__name__} has no part {part!r}. Select its parameters by a "
-        f"pattern instead: they are {and_more(names, _SHOWN)}."
-    )

@@ -3,7 +3,7 @@
 Invariant: a configuration is data. Only plain values of plausible sizes are taken from a text or
 file; entries that would select other code, a number format, or dropout and masking in training are
 left out. Only classes of transformers are created. An utterance's features do not depend on its
-batch. Two extractors are written in torch (`encoder_inputs.py`); all others run in numpy, on the
+batch. Two extractors are written in torch (`spectral.py`); all others run in numpy, on the
 CPU. Importing this module does not import transformers.
 
 Source: the configurations and state dicts of transformers.
@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
-from asdf.networks.front_ends.encoder_inputs import StackedFilterBank, Waveforms, WhisperLogMel
 from asdf.networks.front_ends.encoder_outline import outside_modes
+from asdf.networks.front_ends.spectral import StackedFilterBank, Waveforms, WhisperLogMel
 from asdf.runs.log import LOG
 from asdf.settings.class_path import describe_error
 from asdf.text import shorten

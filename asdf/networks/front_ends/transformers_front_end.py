@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.networks.casting import without_autocast
-from asdf.networks.front_ends.encoder_inputs import Waveforms, WhisperLogMel
 from asdf.networks.front_ends.encoder_layers import choose_dropped
 from asdf.networks.front_ends.encoder_outline import (
     FrameRule,
@@ -35,6 +34,7 @@ from asdf.networks.front_ends.encoder_outline import (
     whisper_stem,
 )
 from asdf.networks.front_ends.front_end import FrontEnd
+from asdf.networks.front_ends.spectral import Waveforms, WhisperLogMel
 from asdf.networks.front_ends.transformers_config import (
     EXTRACTOR,
     check_layer_counts,
@@ -215,8 +215,15 @@ class TransformersFrontEnd(FrontEnd):
 
         Written out, since transformers' loop takes exactly 30 s.
         """
+        whole = self.used_samples(waveforms_BT.shape[1])
+        longest = self.hop * self.model.embed_positions.num_embeddings
+        # Parts of up to 30 s, without samples that no frame depends on. A graph has a fixed number
+        # of parts: with one it takes any length up to 30 s, and fails beyond the last position.
+        divided = [waveforms_BT[:, :whole]]
+        if not is_traced() or int(whole) > longest:
+            divided = list(waveforms_BT[:, : int(whole)].split(longest, dim=1))
         parts = []
-        for part_BT in self._divide_for_whisper(waveforms_BT):
+        for part_BT in divided:
             with without_autocast(part_BT):
                 bands_BNL = self.inputs(part_BT.float())
             parts.append(self.mask(whisper_stem(self.model, bands_BNL)))
@@ -224,22 +231,13 @@ class TransformersFrontEnd(FrontEnd):
         layers = self.layer_modules()[: self.layers]
         dropped = choose_dropped(len(layers), self.layer_drop, self.training)
         for layer, is_dropped in zip(layers, dropped, strict=True):
-            parts = [_run_layer(layer, part_BLC, is_dropped) for part_BLC in parts]
+            outputs = [first_tensor(layer(part_BLC, None)) for part_BLC in parts]
+            if is_dropped:
+                # Gradients are zero, so that no process waits for them.
+                pairs = zip(parts, outputs, strict=True)
+                outputs = [part_BLC + 0.0 * output_BLC for part_BLC, output_BLC in pairs]
+            parts = outputs
             yield torch.cat(parts, dim=1)
-
-    def _divide_for_whisper(self, waveforms_BT: Tensor) -> list[Tensor]:
-        """Return parts (batch, up to 30 s of samples), without samples that no frame depends on."""
-        whole = self.used_samples(waveforms_BT.shape[1])
-        longest = self.hop * self.model.embed_positions.num_embeddings
-        # A graph has a fixed number of parts: with one part it takes any length up to 30 s, and
-        # fails beyond the last position.
-        if is_traced() and int(whole) <= longest:
-            return [waveforms_BT[:, :whole]]
-        whole = int(whole)
-        parts = []
-        for start in range(0, whole, longest):
-            parts.append(waveforms_BT[:, start : min(start + longest, whole)])
-        return parts
 
 
 class _Watch:
@@ -303,14 +301,6 @@ class _Watch:
         if isinstance(output, tuple):
             return (x_BLC, *output[1:])
         return x_BLC
-
-
-def _run_layer(layer: nn.Module, x_BLC: Tensor, is_dropped: bool) -> Tensor:
-    output_BLC = first_tensor(layer(x_BLC, None))
-    if is_dropped:
-        # Gradients are zero, so that no process waits for them.
-        return x_BLC + 0.0 * output_BLC
-    return output_BLC
 
 
 def make_config(values: dict[str, Any]) -> Any:

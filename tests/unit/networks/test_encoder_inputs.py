@@ -8,7 +8,7 @@ import transformers
 from torch import Tensor
 
 from asdf.networks.casting import without_autocast
-from asdf.networks.front_ends.encoder_inputs import StackedFilterBank, WhisperLogMel
+from asdf.networks.front_ends.spectral import StackedFilterBank, WhisperLogMel
 
 
 def quiet_and_silent_parts(samples: int) -> Tensor:

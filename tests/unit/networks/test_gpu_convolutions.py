@@ -11,8 +11,8 @@ from torchaudio.models import wav2vec2_model
 from torchaudio.models.wav2vec2.components import ConvolutionalPositionalEmbedding
 
 from asdf.networks.back_ends import graph_back_end
-from asdf.networks.front_ends import gpu_convolutions
-from asdf.networks.front_ends.gpu_convolutions import (
+from asdf.networks.front_ends import encoder_layers
+from asdf.networks.front_ends.encoder_layers import (
     GroupedConvolution,
     computes_frames_first,
     convolve_frames,
@@ -59,7 +59,7 @@ def test_norms_of_short_weights_compute_in_their_format() -> None:
 def test_grouped_convolutions_are_torchs(
     taps: int, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_convolutions, "_COPIES", together * taps // 4)
+    monkeypatch.setattr(encoder_layers, "_COPIES", together * taps // 4)
     generator = torch.Generator().manual_seed(0)
     x_BLC, weight, bias = (
         torch.randn(shape, generator=generator).double().requires_grad_()
@@ -90,7 +90,7 @@ def test_positions_are_encoded_as_torchaudio_does(
     expected = module(x_BLC)
     of_expected = gradients_of(module, expected)
     assert torch.equal(encode_positions(module, x_BLC), expected)
-    monkeypatch.setattr(gpu_convolutions, "is_short_on_gpu", lambda x: True)
+    monkeypatch.setattr(encoder_layers, "is_short_on_gpu", lambda x: True)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.float64)
     result = encode_positions(module, x_BLC)
     torch.testing.assert_close(result, expected)
@@ -125,7 +125,7 @@ def test_maps_have_their_channels_last_and_the_same_numbers(
 
 
 def test_what_is_watched_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_convolutions, "is_short_on_gpu", lambda x: True)
+    monkeypatch.setattr(encoder_layers, "is_short_on_gpu", lambda x: True)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.float64)
     module, stem = embedding_of(8), stem_of("layer_norm")
     calls = []
