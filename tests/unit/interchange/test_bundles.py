@@ -15,7 +15,7 @@ import torchaudio
 from torchaudio.pipelines import Wav2Vec2Bundle
 
 from asdf.errors import AsdfError, UsageError
-from asdf.interchange import build_front_end, bundles
+from asdf.interchange import build_front_end, front_end_weights
 from asdf.interchange.front_end_weights import bundle_architecture, download_bundle
 from asdf.networks.front_ends.architectures import KNOWN, stem
 from asdf.settings.sections import FrontEnd
@@ -47,7 +47,7 @@ def server(tmp_path, monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
     server.folder, server.requests, server.answers = folder, [], []
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(bundles, "BASE_URL", f"http://127.0.0.1:{server.server_port}/")
+    monkeypatch.setattr(front_end_weights, "BASE_URL", f"http://127.0.0.1:{server.server_port}/")
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(torch.hub, "_hub_dir", None)
     yield server
@@ -111,7 +111,7 @@ def test_a_bundle_that_cannot_be_fetched_is_reported_and_leaves_no_file(server, 
 
 
 def test_an_unreachable_server_is_reported(server, bundle, monkeypatch):
-    monkeypatch.setattr(bundles, "BASE_URL", "http://127.0.0.1:1/")
+    monkeypatch.setattr(front_end_weights, "BASE_URL", "http://127.0.0.1:1/")
     with pytest.raises(AsdfError, match="run the following where there is"):
         download_bundle("SMALL_BUNDLE")
 
@@ -119,9 +119,11 @@ def test_an_unreachable_server_is_reported(server, bundle, monkeypatch):
 def test_a_server_that_stops_sending_is_reported(bundle, monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr(torch.hub, "_hub_dir", None)
-    monkeypatch.setattr(bundles, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(front_end_weights, "TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setattr(bundles, "BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        monkeypatch.setattr(
+            front_end_weights, "BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        )
         with pytest.raises(AsdfError, match="timed out"):
             download_bundle("SMALL_BUNDLE")
     assert socket.getdefaulttimeout() is None
@@ -195,7 +197,7 @@ def test_a_damaged_download_is_named_and_fetched_again(server, bundle, caplog, m
     path = download_bundle("SMALL_BUNDLE")
     path.write_bytes(flipped(whole))
     with monkeypatch.context() as unreachable:
-        unreachable.setattr(bundles, "BASE_URL", "http://127.0.0.1:1/")
+        unreachable.setattr(front_end_weights, "BASE_URL", "http://127.0.0.1:1/")
         with pytest.raises(AsdfError, match="The file at that path is a damaged download"):
             download_bundle("SMALL_BUNDLE")
     assert path.read_bytes() == flipped(whole)

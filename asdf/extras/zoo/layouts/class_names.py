@@ -52,7 +52,7 @@ def side_of(name: str) -> int | None:
     """Return 1 for a name that means bona fide, 0 for spoof; None for neither, or both.
 
     Examples:
-        >>> from asdf.extras.zoo.layouts.hub.class_names import side_of
+        >>> from asdf.extras.zoo.layouts.class_names import side_of
         >>> [side_of(name) for name in ("bona-fide", "AIVoice", "not real", "LABEL_1")]
         [1, 0, 0, None]
     """
