@@ -52,6 +52,11 @@ from asdf.trials.trial_list import TrialList, describe_labels, join
 _SHOWN_DEVICES = 16
 _SEE_BELOW = "PROBLEM, see below"
 NETWORK_CLASS = "network.network_class"
+_EPOCHS: dict[int | str, str] = {
+    "best": "the best epoch",
+    "last": "the last epoch",
+    "average": "the average of the best epochs",
+}
 # Settings whose classes a dry run imports and tests, which is cheap.
 _IMPORTED = (
     "augmentation.chain",
@@ -265,7 +270,8 @@ class Plan:
         if SCORES in stage.calls:
             selected = resumed if settings.network.scores_only else "the last epoch"
             if recipe.selected_epochs is not None:
-                selected = "epochs " + ", ".join(map(str, recipe.selected_epochs))
+                named = [_EPOCHS.get(epoch, f"epoch {epoch}") for epoch in recipe.selected_epochs]
+                selected = ", ".join(named)
             yield f"   score {scored} with {selected} of {folders.networks}"
             yield f"   writes {folders.layout.scores}"
         if REPORTS in stage.calls:

@@ -313,7 +313,7 @@ def start_run(run: Run, account: str) -> None:
     settings, folders, world = run.settings, run.folders, run.world
     layout = folders.layout
     minibatch = world.run_on_main(partial(minibatch_per_process, settings.network, world.size))
-    part = f"{minibatch} of the {minibatch * world.size} utterances of a minibatch"
+    part = f"{minibatch} of {minibatch * world.size} utterances per minibatch"
     devices = world.gather(f"{world.describe()}, {part}") or []
     LOG.info("config %s, system folder %s", run.config, folders.system)
     if settings.computing.deterministic:

@@ -96,9 +96,7 @@ def test_two_processes_take_the_steps_of_one(recipe, capsys):
     first = recipe.output.rename(recipe.folder / "one")
     second = recipe.run("debug", "undropped", *options, processes=2)
     assert alone.status == 0 and second.status == 0, alone.output + second.output
-    assert (
-        "rank 1 of 2" in second.output and "4 of the 8 utterances of a minibatch" in second.output
-    )
+    assert "rank 1 of 2" in second.output and "4 of 8 utterances per minibatch" in second.output
     steps = "16 utterances per optimiser step ({} per process and minibatch, {}, 2 minibatches)"
     assert steps.format(8, "1 process") in alone.output
     assert steps.format(4, "2 processes") in second.output

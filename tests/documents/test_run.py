@@ -146,6 +146,7 @@ IN_PLACE = {
     " DATA ": " {data}/mine/train ",
     " /data ": " {data} ",
     "=/data ": "={data} ",
+    "=DATA ": "={data} ",
 }
 
 
