@@ -143,8 +143,8 @@ class Comparison:
             return
         if self._count and np.size(self._low) != block.shape[1]:
             raise UsageError(
-                f"a recording of {np.size(self._low)} channels goes on with {block.shape[1]}: give "
-                "the same channels in each chunk."
+                f"a recording of {np.size(self._low)} channels continues with {block.shape[1]}: "
+                "give the same channels in each chunk."
             )
         exact = block.astype(np.float64)
         self._count += len(exact)

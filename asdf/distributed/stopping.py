@@ -39,7 +39,7 @@ class Stopped(Exception):
 
     def __init__(self, reason: str, when: str) -> None:
         reason = reason or "a request to another process"
-        super().__init__(f"{STOPPED} {reason} {when}; the same command goes on from there")
+        super().__init__(f"{STOPPED} {reason} {when}; the same command resumes from there")
 
 
 def has_been_terminated() -> bool:

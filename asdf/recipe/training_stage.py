@@ -71,7 +71,7 @@ def find_starting_point(epoch: int | Literal["auto"], layout: Layout) -> str | N
     if later:
         raise AsdfError(
             f"network.resume_epoch = {epoch} would overwrite {', '.join(later[:4])} in {folder}. "
-            "Use 'auto' to go on from the newest, choose another paths.system_folder, or move "
+            "Use 'auto' to resume from the newest, choose another paths.system_folder, or move "
             "these networks away."
         )
     if epoch == 0:

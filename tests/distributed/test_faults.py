@@ -226,7 +226,7 @@ def test_a_stop_saves_and_ends_cleanly(recipe, tmp_path, processes, how):
         os.kill(process.pid, getattr(signal, how))
     output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, output
-    assert "the same command goes on from there" in output
+    assert "the same command resumes from there" in output
     checkpoints = {
         torch.load(path, weights_only=True)["progress"]["step"] for path in networks(recipe)
     }
@@ -293,7 +293,7 @@ def test_a_signal_to_all_processes_saves_inside_the_epoch(recipe, tmp_path, whom
     resumed = torch.load(recipe.system() / "networks" / "resume.pt", weights_only=True)
     step = resumed["progress"]["step"]
     assert 2 < step < 13, output
-    assert f"after step {step}; the same command goes on from there" in output
+    assert f"after step {step}; the same command resumes from there" in output
     assert not (recipe.system() / "owner.lock").exists()
     if whom != "torchrun":
         assert "Traceback" not in output
@@ -403,5 +403,5 @@ def test_a_stop_leaves_no_file_of_the_lists(recipe, tmp_path):
     stop_file.touch()
     output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, output
-    assert "the same command goes on from there" in output
+    assert "the same command resumes from there" in output
     assert not list(recipe.system("normed").glob(".shared-*"))

@@ -139,7 +139,7 @@ def test_a_killed_pass_leaves_no_cache_and_a_stopped_one_goes_on(recipe, capsys)
     stopped = recipe.run(*options, TEST_SIGNAL=str(int(signal.SIGTERM)))
     assert stopped.status == 0, stopped.output
     assert (
-        "stopped by signal SIGTERM while computing features; the same command goes on"
+        "stopped by signal SIGTERM while computing features; the same command resumes"
         in stopped.output
     )
     [part] = features.glob("*/stopped.json")

@@ -215,8 +215,8 @@ def check_codecs(names: Sequence[str], rate: int = SAMPLE_RATE) -> None:
         kind = CODECS[name].kind
         if kind is None and not is_available(name):
             raise UsageError(
-                f"augmentation.codecs names '{name}', of which PyAV's FFmpeg has no coder. Leave "
-                "it out."
+                f"augmentation.codecs names '{name}', for which PyAV's FFmpeg has no encoder. "
+                "Leave it out."
             )
         if kind is not None and not soundfile.check_format(kind.container, kind.subtype):
             raise UsageError(

@@ -292,7 +292,7 @@ def codecs_missing(names: Sequence[str], material: Material) -> str:
         except UsageError:
             # Codecs of libsndfile have a kind of file, those of PyAV have none.
             if CODECS[name].kind is None:
-                return f"PyAV's FFmpeg has no coder of {name}"
+                return f"PyAV's FFmpeg has no encoder for {name}"
             return f"libsndfile was built without {name}: pip install -U soundfile"
     return ""
 

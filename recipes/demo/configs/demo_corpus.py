@@ -35,8 +35,8 @@ network.epochs_per_train_call = 10
 network.train_clip_size = 16000
 network.validation_metric = 'source_accuracy'
 
-# `generalisation` in small: trained on the demo corpus, scored on real speech, which has to lie next to it:
-# the corpus of mini-wav2vec, or a link to it, as output/demo_corpus/mini.
+# `generalisation` in small: trained on the demo corpus, scored on real speech, the corpus of
+# mini-wav2vec, which has to be there or linked as output/demo_corpus/mini.
 #     python run.py generalisation-small
 generalisation-small < quickstart
 paths.system_folder = 'generalisation-small'

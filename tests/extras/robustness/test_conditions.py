@@ -33,7 +33,7 @@ def test_what_cannot_be_done_is_named_with_the_reason(monkeypatch) -> None:
     monkeypatch.setattr("asdf.audio.augmentation.codecs.is_available", lambda name: False)
     _, left_out = choose_conditions(MATERIAL)
     for name in ("aac", "g722", "amr-nb", "mobile-call"):
-        assert "FFmpeg has no coder" in left_out[name]
+        assert "FFmpeg has no encoder" in left_out[name]
     assert "mp3" not in left_out
 
 

@@ -221,7 +221,7 @@ def test_a_cache_that_is_not_as_it_says_is_computed_anew(keep, utterances, harm)
 def test_a_pass_that_was_stopped_goes_on_where_it_was(keep, utterances, looks):
     with pytest.raises(
         Stopped,
-        match="stopped by signal SIGTERM while computing features; the same command goes on",
+        match="stopped by signal SIGTERM while computing features; the same command resumes",
     ):
         keep(stop=StopAfter(looks))
     again = Counting()

@@ -426,7 +426,7 @@ def test_a_requested_stop_loses_nothing_that_was_decoded(tmp_path, monkeypatch, 
     monkeypatch.setattr(
         parts.Parts, "due", property(lambda these: setattr(stop, "reason", "test") or extend(these))
     )
-    with pytest.raises(Stopped, match="the same command goes on from there"):
+    with pytest.raises(Stopped, match="the same command resumes from there"):
         measure_lengths(utterances, OFF, tmp_path / "sad", World(), stop, check=True)
     monkeypatch.undo()
     names = decoded_with(monkeypatch)

@@ -195,7 +195,7 @@ def test_a_worker_that_does_not_come_back_does_not_hold_a_run_that_is_requested_
         next(batches)
     assert str(caught.value) == (
         "stopped by a test while a recording could not be read (its disk or file server does not "
-        "respond), and nothing since the last checkpoint is saved; the same command goes on from "
+        "respond), and nothing since the last checkpoint is saved; the same command resumes from "
         "there"
     )
     [worker] = loader._processes

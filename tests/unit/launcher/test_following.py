@@ -82,6 +82,6 @@ def test_why_a_run_failed(tmp_path, status, log, reason):
 
 def test_a_run_that_ends_well_but_was_stopped_has_more_to_do():
     assert was_stopped(
-        ["epoch 1", "stopped by the stop file x after step 3; the same command goes on from there"]
+        ["epoch 1", "stopped by the stop file x after step 3; the same command resumes from there"]
     )
     assert not was_stopped(["epoch 1", "written to results"])

@@ -201,7 +201,7 @@ def test_a_stream_of_one_sound_has_its_verdict(network: Path, between: float, ot
     stream.add(np.stack([ONE, other], axis=1))
     assert stream.score is not None and stream.score.verdict in ("bona fide", "spoof")
     assert "channel" not in stream.score.remark
-    with pytest.raises(UsageError, match="of 2 channels goes on with 3"):
+    with pytest.raises(UsageError, match="of 2 channels continues with 3"):
         stream.add(np.zeros((80, 3), np.float32))
 
 

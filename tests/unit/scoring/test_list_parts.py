@@ -190,7 +190,7 @@ def test_a_requested_stop_saves_what_was_scored(utterances, tmp_path, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(Scorer, "compute", compute_and_request)
-        with pytest.raises(Stopped, match="the same command goes on from there"):
+        with pytest.raises(Stopped, match="the same command resumes from there"):
             arguments = (scorer, utterances, np.array(LENGTHS), settings, World(), stop)
             score_with_extras(*arguments, (), output)
     assert_same(work(utterances, output, wanted=()), work(utterances, None, wanted=()))

@@ -118,7 +118,7 @@ def test_a_stop_request_saves_and_the_next_start_ends_as_if_there_had_been_none(
         path.unlink()
 
     with pytest.raises(
-        Stopped, match="stopped by signal SIGTERM after step 3; the same command goes on from there"
+        Stopped, match="stopped by signal SIGTERM after step 3; the same command resumes from there"
     ):
         train(max_epochs=2, stop=StopAfter(3))
     assert [path.name for path in (tmp_path / "networks").iterdir()] == ["resume.pt"]

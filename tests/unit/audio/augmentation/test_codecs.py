@@ -136,5 +136,5 @@ def test_what_ffmpeg_cannot_code_is_refused(monkeypatch):
     with pytest.raises(UsageError) as caught:
         check_codecs(["opus", "g722"])
     assert str(caught.value) == (
-        "augmentation.codecs names 'g722', of which PyAV's FFmpeg has no coder. Leave it out."
+        "augmentation.codecs names 'g722', for which PyAV's FFmpeg has no encoder. Leave it out."
     )
