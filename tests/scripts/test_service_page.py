@@ -164,7 +164,7 @@ def test_a_file_gets_a_verdict_a_picture_and_its_parts(opened, detector, recordi
     assert parts
     buttons = [b.text for b in opened.find_elements(By.CSS_SELECTOR, "#parts button")]
     assert buttons == [f"Play 0:{start:04.1f} to 0:{end:04.1f}" for start, end in parts]
-    wave, scores = opened.find_elements(By.CSS_SELECTOR, "#picture svg")
+    wave, scores = opened.find_elements(By.CSS_SELECTOR, "#picture > svg")
     assert len(wave.find_elements(By.CSS_SELECTOR, ".sound")) == 1
     assert len(scores.find_elements(By.CSS_SELECTOR, ".threshold")) == 1
     for drawing in (wave, scores):
