@@ -68,6 +68,11 @@ def test_values_by_hand() -> None:
     assert rates == {0.0: 1 / 5, 0.5: 2 / 5, 1.0: 3 / 5}
     assert result.open.correct_at == (1 / 5, 1 / 5)
     assert describe_traced(BY_HAND) == ", attack: accuracy 60.00 %, unknown EER 45.00 %"
+    # One unknown trial in ten is accepted at 0.5: as many as the second rate allows.
+    known_NK = np.exp(BY_HAND.log_probabilities[:5]).tolist()
+    unknown_NK = [[0.10, 0.85, 0.05], *[[0.34, 0.33, 0.33]] * 9]
+    of_ten = scores_of([*BY_HAND.truths[:5], *"X" * 10], known_NK + unknown_NK)
+    assert evaluate_sources(of_ten).open.correct_at == (1 / 5, 3 / 5)
 
 
 @pytest.mark.parametrize("ties", [False, True])
