@@ -1,6 +1,7 @@
 """Metrics of frame scores against hand-computed values and the numbers of another system."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +168,10 @@ def test_a_coarser_frame_has_the_lowest_score_and_the_lowest_label():
     assert (coarse.bona_fide, coarse.spoof) == (2, 1)
     assert coarse.eer == 0
     assert coarse.agreement == Agreement(1, 1, 0)
+    # The first of several thresholds is that of the range metrics.
+    of_each = localisation([recording], [0.02, 0.04], threshold=[0.7, -0.5])
+    assert (of_each.threshold, of_each.agreement) == (0.7, result.agreement)
+    assert of_each.points == (fine, replace(coarse, threshold=-0.5, agreement=Agreement(1, 0, 0)))
 
 
 def test_nothing_marked_is_no_precision():
