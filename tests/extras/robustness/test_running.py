@@ -189,6 +189,9 @@ def test_numbers_are_those_of_the_metrics(trials, tmp_path) -> None:
         assert rows[name].values["miss"].value == pytest.approx(misses)
         alarms = np.mean(degraded.spoof >= threshold)
         assert rows[name].values["false_alarm"].value == pytest.approx(alarms)
+        for rate in ("miss", "false_alarm"):
+            known = rows[name].values[rate]
+            assert known.low <= known.value <= known.high
         if name != "clean":
             tested = paired_test(clean, degraded, **options)
             assert rows[name].changes["eer"] == tested.eer
