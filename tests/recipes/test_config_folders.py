@@ -115,3 +115,14 @@ def test_a_launch_knows_them(recipe, folders, capsys):
     shown = capsys.readouterr().out
     for name in ("seeded-seed0", "seeded-seed1", "slow-seed0", "slow-seed1"):
         assert name in shown
+
+
+def test_the_mistakes_of_all_files_are_in_one_message(recipe, folders, capsys):
+    recipe.add_configs("one\nrecipe.seed = (\n")
+    for name, path in (("two", "papers/configs/slow.py"), ("three", "demo/configs/seeded.py")):
+        text = (folders / path).read_text()
+        (folders / path).write_text(f"{text}\n{name}\nrecipe.seed = (\n")
+    outcome = recipe.call(capsys, "debug")
+    assert outcome.status == 2
+    for file in ("run_configs.py", "slow.py", "seeded.py"):
+        assert re.search(rf"{file}:\d+", outcome.output), outcome.output
