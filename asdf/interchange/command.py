@@ -90,9 +90,18 @@ def main(arguments: list[str]) -> int:
     from asdf.interchange import read_detector
 
     network, file = read_detector(args.network, args.network_folder, args.base)
-    if args.out is None:
-        return _push(args, network, file)
-    _write(args, args.out, network, file)
+    if args.out is not None:
+        _write(args, args.out, network, file)
+        return 0
+    name = parse_name(f"hub:{args.push.removeprefix('hub:')}")
+    assert name is not None  # with 'hub:' it is a name or an error
+    with TemporaryDirectory(prefix="asdf-push-") as temporary:
+        # The card is named like the folder.
+        folder = Path(temporary) / name.repository.rpartition("/")[2]
+        _write(args, folder, network, file, f"hub:{name.repository}")
+        pushed = push_folder(folder, name, args.private, f"Add {folder.name}")
+    show(f"published: {pushed.address}")
+    show(f'usage: asdf.Detector("hub:{name.repository}"), or this commit: "{pushed.name}"')
     return 0
 
 
@@ -147,6 +156,7 @@ def _write(
 ) -> None:
     """Write the network and print what was written."""
     from asdf.checkpoint.network_reading import write_safetensors_network
+    from asdf.interchange import samples_for, write_onnx, write_torchscript
     from asdf.networks.attached import describe_heads
     from asdf.networks.build import summary
     from asdf.scoring.scorer import check_usual
@@ -161,8 +171,15 @@ def _write(
     elif args.format == "safetensors":
         write_safetensors_network(out, file)
         remark = ""
+    elif file.to_sections().audio.channels == "all":
+        raise UsageError(
+            f"the network uses all channels of a recording, but the input of {args.format} is "
+            "(batch, samples). Export it as safetensors or hub, or serve the network file."
+        )
+    elif args.format == "onnx":
+        remark = write_onnx(network, out, args.samples)
     else:
-        remark = _write_graph(args, out, network, file)
+        remark = write_torchscript(network, out, samples_for(network, args.samples))
     kind = file.network_class or type(network).__name__
     show(f"written to {out}: {kind}, {summary(network).total:,} parameters, as {args.format}")
     if remark:
@@ -170,34 +187,6 @@ def _write(
     if args.format in GRAPHS:
         for output in describe_heads(network).values():
             show(f"the exported network gives utterance scores only, without {output}")
-
-
-def _push(args: ExportOptions, network: nn.Module, file: NetworkFile) -> int:
-    """Push the folder of the network to a repository, and print its address; return 0."""
-    name = parse_name(f"hub:{args.push.removeprefix('hub:')}")
-    assert name is not None  # with 'hub:' it is a name or an error
-    with TemporaryDirectory(prefix="asdf-push-") as temporary:
-        # The card is named like the folder.
-        folder = Path(temporary) / name.repository.rpartition("/")[2]
-        _write(args, folder, network, file, f"hub:{name.repository}")
-        pushed = push_folder(folder, name, args.private, f"Add {folder.name}")
-    show(f"published: {pushed.address}")
-    show(f'usage: asdf.Detector("hub:{name.repository}"), or this commit: "{pushed.name}"')
-    return 0
-
-
-def _write_graph(args: ExportOptions, out: Path, network: nn.Module, file: NetworkFile) -> str:
-    """Write a graph; return notes on it for the user."""
-    from asdf.interchange import samples_for, write_onnx, write_torchscript
-
-    if file.to_sections().audio.channels == "all":
-        raise UsageError(
-            f"the network uses all channels of a recording, but the input of {args.format} is "
-            "(batch, samples). Export it as safetensors or hub, or serve the network file."
-        )
-    if args.format == "onnx":
-        return write_onnx(network, out, args.samples)
-    return write_torchscript(network, out, samples_for(network, args.samples))
 
 
 _USE = """

@@ -137,47 +137,39 @@ def compare(network: nn.Module, batches: Sequence[tuple[int, int]], graph: Forwa
     Raises:
         GraphError: the graph gives other results, or fails.
     """
+    kind = type(network).__name__
     largest = 0.0
     for batch, samples in batches:
         waveforms_BT = noise(batch, samples)
-        largest = max(largest, _compare_batch(network, waveforms_BT, graph))
+        with torch.no_grad():
+            expected = network(waveforms_BT)
+            try:
+                results = graph(waveforms_BT)
+            except Exception as error:  # of any kind: the runtimes have their own
+                raise GraphError(
+                    f"the exported graph of {kind} fails for waveforms of {samples:,} samples; "
+                    f"nothing was written. {_first_line(error)}"
+                ) from error
+        differences = []
+        allowed = TOLERANCE
+        for expected_BX, result_BX in zip(expected, results, strict=True):
+            differences.append(float((expected_BX - result_BX).abs().max()))
+            allowed = max(allowed, TOLERANCE * float(expected_BX.abs().max()))
+        # Compare each one: NaN is neither the largest nor within the tolerance.
+        if not all(difference <= allowed for difference in differences):
+            raise GraphError(
+                f"the exported graph of {kind} differs from the network for waveforms of "
+                f"{samples:,} samples, by {max(differences):.2g}; nothing was written. Its forward "
+                "may do what a graph cannot express, such as branch on values."
+            )
+        largest = max(largest, *differences)
     count = sum(batch for batch, _ in batches)
-    lengths = sorted({samples for _, samples in batches})
-    of_lengths = ""
-    if len(lengths) > 1:
-        shown = ", ".join(f"{samples:,}" for samples in lengths[:-1])
-        of_lengths = f" of {shown} and {lengths[-1]:,} samples"
+    *others, last = sorted({samples for _, samples in batches})
+    shown = ", ".join(f"{samples:,}" for samples in others)
+    of_lengths = f" of {shown} and {last:,} samples" if others else ""
     return (
         f"run on {count} waveforms{of_lengths}: differs from the network by {largest:.1e} at most"
     )
-
-
-def _compare_batch(network: nn.Module, waveforms_BT: Tensor, graph: Forward) -> float:
-    """Return the largest difference of the outputs for one batch."""
-    kind = type(network).__name__
-    with torch.no_grad():
-        expected = network(waveforms_BT)
-        try:
-            results = graph(waveforms_BT)
-        except Exception as error:  # of any kind: the runtimes have their own
-            raise GraphError(
-                f"the exported graph of {kind} fails for waveforms of {waveforms_BT.shape[1]:,} "
-                f"samples; nothing was written. {_first_line(error)}"
-            ) from error
-    differences = []
-    allowed = TOLERANCE
-    for expected_BX, result_BX in zip(expected, results, strict=True):
-        differences.append(float((expected_BX - result_BX).abs().max()))
-        allowed = max(allowed, TOLERANCE * float(expected_BX.abs().max()))
-    largest = max(differences)
-    # Compare each one: NaN is neither the largest nor within the tolerance.
-    if not all(difference <= allowed for difference in differences):
-        raise GraphError(
-            f"the exported graph of {kind} differs from the network for waveforms of "
-            f"{waveforms_BT.shape[1]:,} samples, by {largest:.2g}; nothing was written. Its "
-            "forward may do what a graph cannot express, such as branch on values."
-        )
-    return largest
 
 
 def describe_input(network: nn.Module, samples: int | None) -> str:

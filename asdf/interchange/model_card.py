@@ -76,14 +76,17 @@ def model_card_text(
         eers: Equal error rates, as fractions, by the name of the set.
     """
     settings = file.to_sections()
-    facts = {"name": name, "parameters": parameters, "address": address, "licence": ""}
-    facts["rate"] = f"{settings.audio.sample_rate / 1000:g} kHz"
-    facts["network_class"] = settings.network.network_class
-    facts["further_use"] = further_use
-    facts["library"] = "transformers" if further_use else "asdf"
-    if licence:
-        facts["licence"] = f"license: {licence}\n"
-    parts = [_HEAD.format(**facts)]
+    head = _HEAD.format(
+        name=name,
+        parameters=parameters,
+        address=address,
+        licence=f"license: {licence}\n" if licence else "",
+        rate=f"{settings.audio.sample_rate / 1000:g} kHz",
+        network_class=settings.network.network_class,
+        further_use=further_use,
+        library="transformers" if further_use else "asdf",
+    )
+    parts = [head]
     training_data = "Not stated in the file that this was made from."
     # Without either the file was imported, and its training sets are unset defaults.
     if file.progress is not None or eers:
@@ -110,10 +113,8 @@ def model_card_text(
 
 def _describe_calibration(entry: Mapping[str, Any]) -> str:
     """Return the parameters of a calibration, without knots and replicates, and its origin."""
-    values = []
-    for key, value in entry.items():
-        if value is not None and not isinstance(value, list | tuple | Mapping):
-            values.append(f"{key} {value}")
+    left_out = (list, tuple, Mapping, type(None))
+    values = [f"{key} {each}" for key, each in entry.items() if not isinstance(each, left_out)]
     text = _CALIBRATION.format(", ".join(values))
     try:
         calibration = read_calibration(entry, "the network")

@@ -11,13 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
 from asdf.errors import AsdfError, UsageError
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.networks.interface import frame_hop, front_end_parameters, note_audio, waveform_channels
+from asdf.networks.interface import (
+    class_name,
+    declared_count,
+    frame_hop,
+    front_end_parameters,
+    note_audio,
+    waveform_channels,
+)
 from asdf.networks.ssl_detector import (
     BACK_END_SETTING,
     FRONT_END_SETTING,
@@ -209,8 +215,8 @@ def check_network_audio(audio: Audio, network: nn.Module) -> None:
             built_for = module.sections.audio.sample_rate
             if module.sample_rate is None and built_for != audio.sample_rate:
                 problems.append(
-                    f"audio.sample_rate = {audio.sample_rate}: {_name(module)} was built for "
-                    f"{built_for} Hz. Build it with {_name(module)}.from_settings(settings), "
+                    f"audio.sample_rate = {audio.sample_rate}: {class_name(module)} was built for "
+                    f"{built_for} Hz. Build it with {class_name(module)}.from_settings(settings), "
                     "passing all sections."
                 )
     problems += _channel_problems(audio, waveform_channels(network), network)
@@ -235,21 +241,14 @@ def _rate_problems(
     if own is None or own == audio.sample_rate:
         return
     yield (
-        f"audio.sample_rate = {audio.sample_rate}: {_name(kind)} supports only {own:,} Hz. Set "
-        f"audio.sample_rate = {own}, or choose a front end that supports any rate "
+        f"audio.sample_rate = {audio.sample_rate}: {class_name(kind)} supports only {own:,} Hz. "
+        f"Set audio.sample_rate = {own}, or choose a front end that supports any rate "
         f"(front_end.front_end_class: {_ANY_RATE})."
     )
 
 
 def _rate_of(kind: nn.Module | type[nn.Module]) -> int | None:
-    """Return the attribute `sample_rate` of a class with any base, or None."""
-    rate: Any = getattr(kind, "sample_rate", None)
-    if rate is not None and type(rate) is not int:
-        raise UsageError(
-            f"{_name(kind)}.sample_rate is {rate!r}. It must be the rate in Hz that the class "
-            "supports, an int, or None for any."
-        )
-    return rate
+    return declared_count(kind, "sample_rate", "the rate in Hz that the class supports")
 
 
 def _channel_problems(
@@ -257,16 +256,12 @@ def _channel_problems(
 ) -> Iterator[str]:
     if audio.channels == "all" and takes is None:
         yield (
-            f"audio.channels = 'all': {_name(kind)} takes one channel, (batch, samples). Set "
+            f"audio.channels = 'all': {class_name(kind)} takes one channel, (batch, samples). Set "
             "'mean' or the index of a channel. A class of your own that takes (batch, channels, "
             "samples) must have the attribute waveform_channels, their number."
         )
     if audio.channels != "all" and takes is not None:
         yield (
-            f"audio.channels = {audio.channels!r}: {_name(kind)} takes {takes} channels. Set "
+            f"audio.channels = {audio.channels!r}: {class_name(kind)} takes {takes} channels. Set "
             "audio.channels = 'all'."
         )
-
-
-def _name(kind: nn.Module | type[nn.Module]) -> str:
-    return kind.__qualname__ if isinstance(kind, type) else type(kind).__qualname__

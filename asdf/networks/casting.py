@@ -224,8 +224,7 @@ def attend_rows(
     attended_BHLC = F.scaled_dot_product_attention(
         queries, keys, values, attn_mask=added_BHLL, dropout_p=dropout
     )
-    output_BLC: Tensor = output(attended_BHLC.transpose(1, 2).flatten(2))
-    return output_BLC
+    return output(attended_BHLC.transpose(1, 2).flatten(2))
 
 
 class _GatedBias(torch.autograd.Function):

@@ -75,8 +75,7 @@ def mel_edges(channels: int, low_hz: float = 0.0, rate: int = SAMPLE_RATE) -> np
 
 def hz_to_mel(hz: float) -> float:
     """Return a frequency in mel, by the formula of HTK."""
-    mel: float = 2595 * np.log10(1 + hz / 700)
-    return mel
+    return 2595 * np.log10(1 + hz / 700)
 
 
 def mel_to_hz(mel: np.ndarray) -> np.ndarray:
@@ -135,5 +134,4 @@ def _make_triangles(frequencies_F: np.ndarray, edges_N: np.ndarray) -> np.ndarra
     widths_N = np.diff(edges_N)
     rising_FN = distances_FN[:, :-2] / widths_N[:-1]
     falling_FN = -distances_FN[:, 2:] / widths_N[1:]
-    triangles_FN: np.ndarray = np.minimum(rising_FN, falling_FN).clip(min=0)
-    return triangles_FN
+    return np.minimum(rising_FN, falling_FN).clip(min=0)

@@ -173,8 +173,7 @@ class LearningSELU(nn.SELU):
         """Return SELU of a tensor of any shape."""
         if not learns_on_cpu(x):
             return super().forward(x)
-        result: Tensor = _FromResult.apply(x, selu, _selu_gradient)
-        return result
+        return _FromResult.apply(x, selu, _selu_gradient)
 
 
 class LearningTanh(nn.Tanh):
@@ -184,8 +183,7 @@ class LearningTanh(nn.Tanh):
         """Return the hyperbolic tangent of a tensor of any shape."""
         if not learns_on_cpu(x):
             return super().forward(x)
-        result: Tensor = _FromResult.apply(x, tanh, torch.ops.aten.tanh_backward)
-        return result
+        return _FromResult.apply(x, tanh, torch.ops.aten.tanh_backward)
 
 
 class _FromResult(torch.autograd.Function):
@@ -207,8 +205,7 @@ class _FromResult(torch.autograd.Function):
 
 def _selu_gradient(gradient: Tensor, y: Tensor) -> Tensor:
     # The slope is SCALE, or for values below 0 the result plus SCALE * ALPHA.
-    result: Tensor = torch.ops.aten.elu_backward(gradient, ALPHA, SCALE, 1.0, True, y)
-    return result
+    return torch.ops.aten.elu_backward(gradient, ALPHA, SCALE, 1.0, True, y)
 
 
 def softmax_mean(x: Tensor, scores: Tensor, dim: int) -> Tensor:
@@ -235,8 +232,7 @@ def largest(x: Tensor, dim: int) -> Tensor:
     """Return the maximum over a dimension."""
     if is_on_cpu(x):
         return x.amax(dim=dim)
-    result: Tensor = _Largest.apply(x, dim)
-    return result
+    return _Largest.apply(x, dim)
 
 
 def largest_magnitudes(x: Tensor, dims: Sequence[int]) -> tuple[Tensor, ...]:
@@ -244,8 +240,7 @@ def largest_magnitudes(x: Tensor, dims: Sequence[int]) -> tuple[Tensor, ...]:
     if is_on_cpu(x):
         magnitudes = x.abs()
         return tuple(magnitudes.amax(dim=dim) for dim in dims)
-    results: tuple[Tensor, ...] = _LargestMagnitudes.apply(x, dims)
-    return results
+    return _LargestMagnitudes.apply(x, dims)
 
 
 class _Largest(torch.autograd.Function):
@@ -329,8 +324,7 @@ def multiply_long(first_XMK: Tensor, second_XKN: Tensor) -> Tensor:
     second_XSKN = second_XKN.unflatten(1, (parts, -1))
     products = torch.bmm(first_XSMK.flatten(0, 1), second_XSKN.flatten(0, 1))
     products_XSMN = products.unflatten(0, (-1, parts))
-    result_XMN: Tensor = products_XSMN.sum(1)
-    return result_XMN
+    return products_XSMN.sum(1)
 
 
 def is_plain(module: nn.Module) -> bool:

@@ -232,18 +232,10 @@ def frame_hop(network: nn.Module) -> int | None:
     """Return the samples between frames of the network's frame-level head; None without one.
 
     Raises:
-        AsdfError: the class has a value that is not a number of samples.
+        UsageError: as `declared_count`.
     """
-    network = _unwrap(network)
-    hop = getattr(network, "frame_hop", None)
-    if hop is None:
-        return None
-    if not isinstance(hop, int) or hop < 1:
-        raise AsdfError(
-            f"{type(network).__qualname__}.frame_hop is {hop!r}. It must be the number of samples "
-            "from one frame of its frame logits to the next, an int, or None without such logits."
-        )
-    return hop
+    what = "the number of samples from one frame of its frame logits to the next"
+    return declared_count(_unwrap(network), "frame_hop", what)
 
 
 def further_inputs(network: nn.Module) -> tuple[str, ...]:
@@ -291,22 +283,38 @@ def waveform_channels(network: nn.Module | type[nn.Module]) -> int | None:
     """Return the channels of waveforms (batch, channels, samples); None for (batch, samples).
 
     Raises:
-        UsageError: the class has a value that is not a number of channels.
+        UsageError: as `declared_count`.
     """
     if isinstance(network, nn.Module):
         network = _unwrap(network)
-    count: Any = getattr(network, "waveform_channels", None)
-    if count is None:
-        front_end = getattr(network, "front_end_class", None)
-        count = getattr(front_end, "waveform_channels", None)
+    kind: Any = network
+    if getattr(network, "waveform_channels", None) is None:
+        kind = getattr(network, "front_end_class", None)
+    what = "the number of channels of the waveforms (batch, channels, samples) that it takes"
+    return declared_count(kind, "waveform_channels", what)
+
+
+def declared_count(kind: nn.Module | type[nn.Module], name: str, what: str) -> int | None:
+    """Return an attribute of a network or of a class, of any base; None without one.
+
+    Args:
+        what: Meaning of the attribute, for the message.
+
+    Raises:
+        UsageError: it is not a positive int.
+    """
+    count: Any = getattr(kind, name, None)
     # bool is a subclass of int.
     if count is not None and (type(count) is not int or count < 1):
-        name = getattr(network, "__qualname__", type(network).__qualname__)
         raise UsageError(
-            f"{name}.waveform_channels is {count!r}: it is the number of channels of the "
-            "waveforms (batch, channels, samples) that it takes, or None for (batch, samples)."
+            f"{class_name(kind)}.{name} is {count!r}. It must be {what}, an int, or None."
         )
     return count
+
+
+def class_name(kind: nn.Module | type[nn.Module]) -> str:
+    """Return the name of a class, or of the class of a network, for messages."""
+    return kind.__qualname__ if isinstance(kind, type) else type(kind).__qualname__
 
 
 def waveform_shape(network: nn.Module, utterances: int, samples: int) -> tuple[int, ...]:
@@ -324,8 +332,7 @@ def note_audio(network: nn.Module, audio: Audio) -> None:
 
 def audio_of(network: nn.Module) -> Audio:
     """Return the audio format stored by `note_audio`."""
-    audio: Audio = vars(network).get(_NOTED, USUAL_AUDIO)
-    return audio
+    return vars(network).get(_NOTED, USUAL_AUDIO)
 
 
 def front_end_parameters(network: nn.Module) -> list[nn.Parameter]:

@@ -196,8 +196,7 @@ class SSLDetector(DetectorNetwork):
             return self.front_end.hidden_states(waveforms_BT)
         if self.feature_kind == "layer_outputs":
             return self.front_end.layer_outputs(waveforms_BT)
-        features_BLC: Tensor = self.front_end(waveforms_BT)
-        return features_BLC
+        return self.front_end(waveforms_BT)
 
     def forward_features(self, features: Any, counts_BL: Tensor | None = None) -> Any:
         """Compute the rest of `forward` from the result of `front_end_features`.

@@ -60,8 +60,7 @@ class RelativeAttention(nn.Module):
         scale = queries_BHLD.shape[3] ** -0.5
         weights_BHLL = (scores_BHLL * scale).softmax(dim=3)
         out_BLC = (weights_BHLL @ values_BHLD).transpose(1, 2).flatten(2)
-        dropped_BLC: Tensor = self.dropout(self.to_out(out_BLC))
-        return dropped_BLC
+        return self.dropout(self.to_out(out_BLC))
 
     def _score_distances(self, queries_BHLD: Tensor) -> Tensor:
         """Return the product of each query with the embeddings of its distances, (B, H, L, L).
@@ -118,8 +117,7 @@ class HeadTokenAttention(nn.Module):
         tokens_BHC = out_BNC[:, -self.heads :]
         class_B1C = out_BNC[:, :1] + tokens_BHC.mean(dim=1, keepdim=True)
         class_B1C = class_B1C + frames_BLC.mean(dim=1, keepdim=True)
-        dropped_BLC: Tensor = self.dropout(torch.cat([class_B1C, frames_BLC], dim=1))
-        return dropped_BLC
+        return self.dropout(torch.cat([class_B1C, frames_BLC], dim=1))
 
 
 def split_heads(x_BLC: Tensor, heads: int) -> Tensor:
@@ -147,8 +145,7 @@ class ConformerBlock(nn.Module):
         x_BLC = x_BLC + self.attn(x_BLC)
         x_BLC = x_BLC + self.conv(x_BLC)
         x_BLC = x_BLC + self.ff2(x_BLC)
-        normed_BLC: Tensor = self.post_norm(x_BLC)
-        return normed_BLC
+        return self.post_norm(x_BLC)
 
 
 class _Normed(nn.Module):
@@ -158,8 +155,7 @@ class _Normed(nn.Module):
         self.fn = fn
 
     def forward(self, x_BLC: Tensor) -> Tensor:
-        out_BLC: Tensor = self.fn(self.norm(x_BLC))
-        return out_BLC
+        return self.fn(self.norm(x_BLC))
 
 
 class _Half(nn.Module):
@@ -184,8 +180,7 @@ class _FeedForward(nn.Module):
         )
 
     def forward(self, x_BLC: Tensor) -> Tensor:
-        out_BLC: Tensor = self.net(x_BLC)
-        return out_BLC
+        return self.net(x_BLC)
 
 
 class _TimeConvolution(nn.Module):
@@ -213,8 +208,7 @@ class _TimeConvolution(nn.Module):
         )
 
     def forward(self, x_BLC: Tensor) -> Tensor:
-        out_BLC: Tensor = self.net(x_BLC)
-        return out_BLC
+        return self.net(x_BLC)
 
 
 class _Transposed(nn.Module):
@@ -232,8 +226,7 @@ class _EachChannel(nn.Module):
         self.conv = nn.Conv1d(channels, channels, kernel_size, groups=channels)
 
     def forward(self, x_BCL: Tensor) -> Tensor:
-        out_BCL: Tensor = self.conv(F.pad(x_BCL, self.padding))
-        return out_BCL
+        return self.conv(F.pad(x_BCL, self.padding))
 
 
 @dataclass
@@ -344,8 +337,7 @@ class ConformerBackEnd(SizedBackEnd, TimedBackEnd):
         x_BLE = self.LL(features_BLC)
         # One mean and one variance for all values.
         normed_BLE = self.first_bn(x_BLE.unsqueeze(1)).squeeze(1)
-        outputs: tuple[Tensor, Tensor, Tensor] = self.conformer(F.selu(normed_BLE))
-        return outputs
+        return self.conformer(F.selu(normed_BLE))
 
 
 class TCMBackEnd(ConformerBackEnd):

@@ -113,8 +113,7 @@ class GraphAttention(nn.Module):
         attention_BNN = F.softmax(scores_BNN / self.temperature, dim=-1)
         gathered_BNC = attention_BNN @ x_BNC
         x_BND = self.proj_with_att(gathered_BNC) + self.proj_without_att(x_BNC)
-        selu_BND: Tensor = self.selu(_normalize(self.bn, x_BND))
-        return selu_BND
+        return self.selu(_normalize(self.bn, x_BND))
 
     def _score_edges(self, x_BNC: Tensor) -> Tensor:
         """Return the score of each edge, which is the same in both directions."""
@@ -239,8 +238,7 @@ class GraphPool(nn.Module):
 def _project_edges(x_BNC: Tensor, projection: nn.Module) -> Tensor:
     """Return the projected product of every pair of nodes: (batch, nodes, nodes, values)."""
     # The products are not stored in a variable, so that they are freed early without gradients.
-    projected_BNND: Tensor = projection(x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1))
-    return projected_BNND
+    return projection(x_BNC.unsqueeze(2) * x_BNC.unsqueeze(1))
 
 
 def _normalize(norm: nn.Module, x_BND: Tensor) -> Tensor:

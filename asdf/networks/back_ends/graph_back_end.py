@@ -238,8 +238,7 @@ class GraphBackEnd(nn.Module):
         x_GBJC, kinds = pool(next(maps), x_GBJC, kinds)
         refined = attend(next(maps), x_GBJC, masters_GBC, kinds)
         x_GBJC = _append(x_GBJC, masters_GBC) + _append(*refined)
-        embeddings_BE: Tensor = Summary.apply(largest(self._drop(x_GBJC), dim=0), kinds.first)
-        return embeddings_BE
+        return Summary.apply(largest(self._drop(x_GBJC), dim=0), kinds.first)
 
     def _run_branches(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
         """Compute one branch after the other, and return the elementwise maximum."""
@@ -307,11 +306,9 @@ def normalize_map(norm: nn.Module, x_B1FT: Tensor) -> Tensor:
     channels-last. With one channel, this layout needs no copy.
     """
     if not is_short_on_gpu(x_B1FT):
-        normed: Tensor = norm(x_B1FT)
-        return normed
+        return norm(x_B1FT)
     last_B1FT = x_B1FT.squeeze(1).unsqueeze(-1).permute(0, 3, 1, 2)
-    result: Tensor = norm(last_B1FT).squeeze(1).unsqueeze(1)
-    return result
+    return norm(last_B1FT).squeeze(1).unsqueeze(1)
 
 
 def _summarize(graphs: _Graphs) -> Tensor:

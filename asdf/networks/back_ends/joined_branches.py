@@ -92,8 +92,7 @@ class Kinds(NamedTuple):
     def between(cls, first_BNC: Tensor, second_BMC: Tensor) -> Kinds:
         """Return the kinds of two graphs' nodes, cached for graphs in training."""
         sizes = (first_BNC.shape[1], second_BMC.shape[1], first_BNC.device)
-        kinds: Kinds = _recall(cls.of, first_BNC, *sizes)
-        return kinds
+        return _recall(cls.of, first_BNC, *sizes)
 
     @classmethod
     def of(cls, first: int, second: int, device: torch.device) -> Kinds:
@@ -116,8 +115,7 @@ class Kinds(NamedTuple):
         """Select each node's kind from (..., nodes, 2, C), giving (..., nodes, C)."""
         # A node's kind is that of its pair with the first node.
         index, is_it = self.kind_JJ[:, :1, None], self.is_JJ3[:, 0, :2, None]
-        picked: Tensor = Pick.apply(values, index, is_it)
-        return picked
+        return Pick.apply(values, index, is_it)
 
     def find_best(self, scores_GBJ1: Tensor, first: int, second: int) -> Tensor:
         """Return the indices of the best-scored nodes of each kind, (..., K, 1).
@@ -258,16 +256,14 @@ class Maps:
 
     def columns(self, group: tuple[str, ...]) -> Tensor:
         """Return the columns of a group as rows, (branches, columns, D)."""
-        rows_GRD: Tensor = self._columns[group].unflatten(1, (len(group), -1))
-        return rows_GRD
+        return self._columns[group].unflatten(1, (len(group), -1))
 
     def apply(self, group: tuple[str, ...], x: Tensor) -> Tensor:
         """Map (branches or 1, ..., C) to (branches, ..., R), the results of the group's maps."""
         weight_GRC, bias_G1R = self.of(group)
         x = x.expand(len(weight_GRC), *x.shape[1:])
         rows_GXR: Tensor = LinearMaps.apply(x.flatten(1, -2), weight_GRC, bias_G1R)
-        mapped: Tensor = rows_GXR.unflatten(1, x.shape[1:-1])
-        return mapped
+        return rows_GXR.unflatten(1, x.shape[1:-1])
 
 
 def copy_maps(stages: Sequence[Sequence[nn.Module]]) -> list[Maps]:
@@ -299,8 +295,7 @@ def copy_maps(stages: Sequence[Sequence[nn.Module]]) -> list[Maps]:
 
 
 def _count_best(nodes: int, ratio: float) -> int:
-    count: int = at_least(share(nodes, ratio), 1)
-    return count
+    return at_least(share(nodes, ratio), 1)
 
 
 def _normalize(layers: Sequence[HeterogeneousGraphAttention], x_GBJD: Tensor) -> Tensor:

@@ -248,8 +248,7 @@ def _unattend_master(
 def _map(x: Tensor, weight_GRC: Tensor, bias_G1R: Tensor) -> Tensor:
     rows_GXC = x.flatten(1, -2)
     mapped_GXR = torch.baddbmm(bias_G1R, rows_GXC, weight_GRC.mT)
-    result: Tensor = mapped_GXR.unflatten(1, x.shape[1:-1])
-    return result
+    return mapped_GXR.unflatten(1, x.shape[1:-1])
 
 
 def _unmap(gradient: Tensor, x: Tensor, weight_GRC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -272,8 +271,7 @@ def _score(edges: Tensor, column_GKD: Tensor, temperature: float) -> Tensor:
     # Its values are not read, and creating a scale would be another operation.
     unread = rows_GXD.new_empty(())
     scores_GXK = torch.baddbmm(unread, rows_GXD, column_GKD.mT, beta=0, alpha=1 / temperature)
-    result: Tensor = scores_GXK.unflatten(1, edges.shape[1:-1])
-    return result
+    return scores_GXK.unflatten(1, edges.shape[1:-1])
 
 
 def _unscore(gradient: Tensor, edges: Tensor, column_GKD: Tensor) -> tuple[Tensor, Tensor]:
@@ -290,8 +288,7 @@ def _gather(attention_GBMJ: Tensor, x_GBJD: Tensor) -> Tensor:
     attention_XMJ = attention_GBMJ.flatten(0, 1)
     x_XJD = x_GBJD.flatten(0, 1)
     gathered_XMD = multiply(attention_XMJ, x_XJD)
-    result: Tensor = gathered_XMD.unflatten(0, x_GBJD.shape[:2])
-    return result
+    return gathered_XMD.unflatten(0, x_GBJD.shape[:2])
 
 
 def _ungather(attention_GBMJ: Tensor, gradient_GBMD: Tensor) -> Tensor:
@@ -309,10 +306,9 @@ def _through_softmax(
         beta=0,
         alpha=1 / temperature,
     )
-    of_scores: Tensor = torch.ops.aten._softmax_backward_data(
+    return torch.ops.aten._softmax_backward_data(
         of_attention_XMJ.view_as(attention_GBMJ), attention_GBMJ, -1, attention_GBMJ.dtype
     )
-    return of_scores
 
 
 class Retain(torch.autograd.Function):

@@ -48,8 +48,7 @@ class BidirectionalLSTM(nn.Module):
         self.l_blstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
 
     def forward(self, x_BME: Tensor) -> Tensor:
-        states_BME: Tensor = self.l_blstm(x_BME)[0]
-        return states_BME
+        return self.l_blstm(x_BME)[0]
 
 
 class _LCNNLayers(nn.Module):

@@ -28,16 +28,6 @@ from asdf.text import did_you_mean
 # Channels, kernel and stride of each layer.
 ConvLayers = tuple[tuple[int, int, int], ...]
 _COUNTS = ("dimension", "layers", "heads", "feed_forward", "pos_conv_kernel", "pos_conv_groups")
-# Exceptions of Python for a text that is not a literal, or has other fields or types.
-_LITERAL_ERRORS = (
-    ValueError,
-    TypeError,
-    KeyError,
-    SyntaxError,
-    AttributeError,
-    RecursionError,
-    MemoryError,
-)
 
 
 def stem(channels: int) -> ConvLayers:
@@ -196,7 +186,8 @@ class Architecture:
             positions = fields.get("relative_positions")
             fields["relative_positions"] = tuple(positions) if positions else None
             return cls(**fields)
-        except _LITERAL_ERRORS as error:
+        # Python has seven errors for a text that is not a literal, or has other fields or types.
+        except Exception as error:
             raise UsageError(
                 f"front_end.architecture: {text!r} is not the literal of an architecture "
                 f"({error}). A literal looks like {asdict(KNOWN['tiny'])!r}."

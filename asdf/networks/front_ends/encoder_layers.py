@@ -311,15 +311,13 @@ def _run_compiled(
 def _call_layer(
     layer: nn.Module, x_BLC: Tensor, bias_BHLL: Tensor | None, attended_B1LL: Tensor | None
 ) -> Tensor:
-    output_BLC: Tensor = layer(x_BLC, attention_mask=attended_B1LL, position_bias=bias_BHLL)[0]
-    return output_BLC
+    return layer(x_BLC, attention_mask=attended_B1LL, position_bias=bias_BHLL)[0]
 
 
 @cache
 def _compile_call() -> _LayerCall:
     # One function per process, so that its compiled code is reused for each layer.
-    compiled: _LayerCall = torch.compile(_call_layer, dynamic=False)
-    return compiled
+    return torch.compile(_call_layer, dynamic=False)
 
 
 def _sum_learning(layer: nn.Module) -> Tensor | float:
@@ -333,8 +331,7 @@ def choose_dropped(layers: int, drop: float, training: bool) -> list[bool]:
     if not (drop and training):
         return [False] * layers
     # On the CPU, where the decision to run a layer is made.
-    dropped: list[bool] = (torch.rand(layers) < drop).tolist()
-    return dropped
+    return (torch.rand(layers) < drop).tolist()
 
 
 # The inputs seen by all groups have 128 times the size; this many times are computed at once.
@@ -403,8 +400,7 @@ def _normalize(norm: nn.LayerNorm | None, x_BLC: Tensor, short: bool) -> Tensor:
 def encode_positions(module: ConvolutionalPositionalEmbedding, x_BLC: Tensor) -> Tensor:
     """Return the positional term added to the encoder's input (batch, frames, channels)."""
     if not computes_frames_first(module, x_BLC):
-        encoded_BLC: Tensor = module(x_BLC)
-        return encoded_BLC
+        return module(x_BLC)
     dtype = torch.get_autocast_dtype(x_BLC.device.type)
     convolution = module.conv
     convolved_BLC: Tensor = GroupedConvolution.apply(
@@ -432,8 +428,7 @@ def _compute_weight(convolution: nn.Conv1d) -> Tensor:
     if lengths.numel() != lengths.shape[2]:
         return convolution.weight
     norms = torch.linalg.vector_norm(directions, dim=(0, 1), keepdim=True)
-    weight: Tensor = directions * (lengths / norms)
-    return weight
+    return directions * (lengths / norms)
 
 
 class GroupedConvolution(torch.autograd.Function):
@@ -493,8 +488,7 @@ def _find_gradient_of_weight(
     for chosen, windows_GXK in _windows(x_BLC, groups, taps, before=taps // 2):
         parts.append(torch.bmm(windows_GXK.mT, gradient_GXE[chosen]))
     of_weight_GKDE = torch.cat(parts).unflatten(1, (taps, -1))
-    of_weight: Tensor = of_weight_GKDE.permute(0, 3, 2, 1).reshape(weight.shape)
-    return of_weight
+    return of_weight_GKDE.permute(0, 3, 2, 1).reshape(weight.shape)
 
 
 def _windows(x_BLC: Tensor, groups: int, taps: int, before: int) -> Iterator[tuple[slice, Tensor]]:
@@ -522,5 +516,4 @@ def _join(parts: list[Tensor], like_BLC: Tensor) -> Tensor:
     if len(parts) > 1:
         joined_GXE = torch.cat(parts)
     joined_GBLE = joined_GXE.unflatten(1, like_BLC.shape[:2])
-    joined_BLC: Tensor = joined_GBLE.permute(1, 2, 0, 3).flatten(2)
-    return joined_BLC
+    return joined_GBLE.permute(1, 2, 0, 3).flatten(2)

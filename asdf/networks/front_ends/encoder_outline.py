@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -125,8 +125,7 @@ def run_whisper(model: Any, bands_BNL: Tensor) -> Tensor:
     x_BLC = whisper_stem(model, bands_BNL)
     for layer in model.layers:
         x_BLC = first_tensor(layer(x_BLC, None))
-    normed_BLC: Tensor = model.layer_norm(x_BLC)
-    return normed_BLC
+    return model.layer_norm(x_BLC)
 
 
 def first_tensor(value: Any) -> Tensor:
@@ -239,8 +238,7 @@ def _candidates(config: Any, seen: list[str]) -> Iterator[tuple[Any, Callable[[]
 
 def outside_modes() -> AbstractContextManager[object]:
     """Return a block in which tensors have values, even while a network's memory is measured."""
-    block: AbstractContextManager[object] = _disable_current_modes()
-    return block
+    return _disable_current_modes()
 
 
 def on_meta_copy(module: nn.Module) -> nn.Module:
@@ -273,22 +271,18 @@ def _record_calls(model: Any, inputs: nn.Module, samples: int) -> list[_Call]:
     calls: list[_Call] = []
     with ExitStack() as hooks, torch.no_grad(), torch.random.fork_rng(devices=[]):
         for path, module in model.named_modules():
-            handle = module.register_forward_hook(_recorder(path, calls), with_kwargs=True)
+
+            def record(_: nn.Module, args: Any, kwargs: Any, output: Any, path: str = path) -> None:
+                # A module without tensors, such as one that only creates masks, is no layer.
+                with suppress(TypeError):
+                    entering = first_tensor((*args, *kwargs.values()))
+                    calls.append(_Call(path, entering, first_tensor(output)))
+
+            handle = module.register_forward_hook(record, with_kwargs=True)
             hooks.callback(handle.remove)
         # Two waveforms, to distinguish the batch from dimensions of size 1.
         run_encoder(model, inputs, torch.empty(2, samples, device="meta"))
     return calls
-
-
-def _recorder(path: str, calls: list[_Call]) -> Callable[..., None]:
-    def record(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        try:
-            calls.append(_Call(path, first_tensor((*args, *kwargs.values())), first_tensor(output)))
-        # A module without tensors, such as one that only creates masks, is no encoder layer.
-        except TypeError:
-            return
-
-    return record
 
 
 def _find_layers(model: Any, calls: list[_Call], widths: set[tuple[str, int]]) -> str:

@@ -387,8 +387,7 @@ class FrontEnd(nn.Module, ABC):
         those shorter than `window` are repeated.
         """
         if self.layer_sum is not None:
-            features_BLC: Tensor = self.layer_sum(self.hidden_states(waveforms_BT))
-            return features_BLC
+            return self.layer_sum(self.hidden_states(waveforms_BT))
         with self._gradients(waveforms_BT):
             # Keeps one state at a time, rather than all until the last is computed.
             last_BLC = deque(self._prepared_states(waveforms_BT), maxlen=1).pop()
@@ -413,8 +412,7 @@ class FrontEnd(nn.Module, ABC):
         """Return features (batch, frames, dimension), masked in training as configured."""
         if self.masking is None:
             return x_BLC
-        masked_BLC: Tensor = self.masking(x_BLC)
-        return masked_BLC
+        return self.masking(x_BLC)
 
     def frames(self, samples: int) -> int:
         """Return the number of frames for `samples` samples."""

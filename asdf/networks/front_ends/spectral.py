@@ -356,22 +356,18 @@ def choose_sizes(spectrum: Spectrum, usual: Sizes) -> Sizes:
     if chosen["coefficients"] and spectrum.coefficients is None:
         chosen["coefficients"] = chosen["filters"]
     sizes = Sizes(**chosen)
-    if sizes.window > sizes.n_fft:
-        raise UsageError(
-            f"spectrum.window is {sizes.window} samples, and spectrum.n_fft is {sizes.n_fft}: the "
-            "Fourier transform must be at least as long as a window."
-        )
-    if sizes.coefficients > sizes.filters:
-        raise UsageError(
-            f"spectrum.coefficients is {sizes.coefficients}, but spectrum.filters is "
-            f"{sizes.filters}: coefficients cannot outnumber filters."
-        )
-    if sizes.high_hz > sizes.rate / 2 or not sizes.bins:
-        raise UsageError(
-            f"spectrum.low_hz is {sizes.low_hz:g} and spectrum.high_hz {sizes.high_hz:g}: the "
-            "first must be at least one bin of the Fourier transform below the second, and the "
-            f"second at most {sizes.rate / 2:g}."
-        )
+    contradictions = {
+        f"spectrum.window is {sizes.window} samples, and spectrum.n_fft is {sizes.n_fft}: the "
+        "Fourier transform must be at least as long as a window.": sizes.window > sizes.n_fft,
+        f"spectrum.coefficients is {sizes.coefficients}, but spectrum.filters is {sizes.filters}: "
+        "coefficients cannot outnumber filters.": sizes.coefficients > sizes.filters,
+        f"spectrum.low_hz is {sizes.low_hz:g} and spectrum.high_hz {sizes.high_hz:g}: the first "
+        "must be at least one bin of the Fourier transform below the second, and the second at "
+        f"most {sizes.rate / 2:g}.": sizes.high_hz > sizes.rate / 2 or not sizes.bins,
+    }
+    for text, is_so in contradictions.items():
+        if is_so:
+            raise UsageError(text)
     return sizes
 
 

@@ -217,11 +217,9 @@ class Extracted(nn.Module):
         if waveforms_BT.is_meta:
             # Only shapes are needed, which depend only on the number of samples.
             example_T = example_waveform(waveforms_BT.shape[1])
-            shapes: dict[str, Tensor] = self._stack([example_T] * len(waveforms_BT), "meta")
-            return shapes
+            return self._stack([example_T] * len(waveforms_BT), "meta")
         rows = list(waveforms_BT.detach().float().cpu())
-        features: dict[str, Tensor] = self._stack(rows, waveforms_BT.device)
-        return features
+        return self._stack(rows, waveforms_BT.device)
 
     def used_samples(self, samples: int) -> int:
         """Return the number of leading samples that features depend on: possibly all."""
@@ -299,8 +297,15 @@ def make_inputs(values: Mapping[str, Any], model: Any) -> nn.Module:
     if name == "WhisperFeatureExtractor":
         return WhisperLogMel(_count(config, "num_mel_bins", settings.get("feature_size", 80)))
     extractor = make_extractor(name, settings)
-    result = _try(extractor)
-    first = next(iter(result.values()))
+    waveform_T = example_waveform(SAMPLE_RATE)
+    results = [_call(lambda: extract(extractor, waveform_T), name) for _ in range(2)]
+    pairs = zip(results[0].values(), results[1].values(), strict=True)
+    if not results[0] or not all(torch.equal(tensor, again) for tensor, again in pairs):
+        raise UsageError(
+            f"front_end.architecture: {name} gives different features for the same waveform each "
+            "time, so scores would not be reproducible. Choose another encoder."
+        )
+    first = next(iter(results[0].values()))
     if first.numel() != SAMPLE_RATE:
         LOG.info(
             "front end: %s computes features with numpy on the CPU, which is slow unless they are "
@@ -391,19 +396,6 @@ def _parameter_names(extractor_class: Any) -> set[str]:
         parameters = inspect.signature(vars(parent).get("__init__", object)).parameters.values()
         names.update(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
     return names - {"self", "args", "kwargs"}
-
-
-def _try(extractor: Any) -> dict[str, Tensor]:
-    waveform_T = example_waveform(SAMPLE_RATE)
-    name = type(extractor).__name__
-    result: dict[str, Tensor] = _call(lambda: extract(extractor, waveform_T), name)
-    again = _call(lambda: extract(extractor, waveform_T), name)
-    if not result or any(not torch.equal(tensor, again[key]) for key, tensor in result.items()):
-        raise UsageError(
-            f"front_end.architecture: {name} gives different features for the same waveform each "
-            "time, so scores would not be reproducible. Choose another encoder."
-        )
-    return result
 
 
 def _call(function: Callable[[], Any], name: str) -> Any:

@@ -130,8 +130,7 @@ class TransformersFrontEnd(FrontEnd):
         self.inputs = self.outline.inputs
         if list(self.inputs.buffers()):
             self.inputs = make_inputs(read_config(settings.architecture), self.outline.model)
-        built: nn.Module = model
-        return built
+        return model
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the input of the first layer, and each layer's output."""
@@ -151,8 +150,7 @@ class TransformersFrontEnd(FrontEnd):
         norm = self._final_norm()
         if norm is None or self.layers < self.encoder_layers:
             return x_BLC
-        normed_BLC: Tensor = norm(x_BLC)
-        return normed_BLC
+        return norm(x_BLC)
 
     def final_norm_parameters(self) -> Iterator[nn.Parameter]:
         """Yield the parameters of the norm that ends the encoder."""
@@ -191,8 +189,7 @@ class TransformersFrontEnd(FrontEnd):
     def used_samples(self, samples: int) -> int:
         """Return the number of leading samples that frames depend on."""
         inputs: Any = self.inputs
-        used: int = inputs.used_samples(samples)
-        return used
+        return inputs.used_samples(samples)
 
     def feature_settings(self) -> dict[str, Any]:
         """Return the base class's settings and the version of transformers."""
@@ -207,8 +204,7 @@ class TransformersFrontEnd(FrontEnd):
 
     def _final_norm(self) -> nn.Module | None:
         path = self.outline.norm
-        norm: nn.Module | None = self.model.get_submodule(path) if path else None
-        return norm
+        return self.model.get_submodule(path) if path else None
 
     def _whisper_states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield Whisper's states, computed separately for each 30 s of longer recordings.

@@ -64,3 +64,19 @@ def first_norm_names(prefix: str = "") -> list[str]:
         norm = f"{prefix}encoder.{block}.0.bn1"
         names += [f"{norm}.weight", f"{norm}.bias"]
     return names
+
+
+def loss_of_training(network: nn.Module, level: float, rate: float, steps: int) -> float:
+    """Train a network on noise, half of it with a faint tone; return its last loss."""
+    learns = [weight for weight in network.parameters() if weight.requires_grad]
+    optimizer = torch.optim.Adam(learns, lr=rate)
+    tone_T = level * torch.sin(2 * torch.pi * 3000 / 16000 * torch.arange(4000))
+    labels_B = torch.arange(8) % 2
+    for _ in range(steps):
+        noise_BT = level * torch.randn(8, 4000)
+        _, logits_B2 = network(noise_BT + labels_B[:, None] * tone_T)
+        loss = torch.nn.functional.cross_entropy(logits_B2, labels_B)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item()

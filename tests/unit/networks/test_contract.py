@@ -11,6 +11,7 @@ import torch
 import asdf.networks
 from asdf.errors import UsageError
 from asdf.networks import BackEnd, SSLDetector, fixed_samples, scoring_length
+from asdf.networks.output_check import check_outputs
 from asdf.ports import load
 from asdf.settings.sections import BACK_ENDS, Sections
 from tests.unit.networks.conftest import build
@@ -111,11 +112,14 @@ def test_exactly_what_learns_gets_a_gradient(name, layer, small, waveforms):
 
 @pytest.mark.parametrize("name", CONTRACT)
 def test_a_score_does_not_depend_on_its_batch(name, small, waveforms):
+    small.network.train_clip_size = 8000
     network = build(small, name).eval()
     with torch.no_grad():
         _, together_B2 = network(waveforms)
         _, alone_12 = network(waveforms[1:])
     torch.testing.assert_close(together_B2[1:], alone_12, atol=1e-5, rtol=0)
+    # As training checks it before the first step.
+    check_outputs(network, small.network, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", ANY_LENGTH)
@@ -205,29 +209,21 @@ def test_it_follows_cepstra_by_its_short_name(name, small):
     torch.testing.assert_close(together_B2[1:], alone_12, atol=1e-5, rtol=0)
 
 
-def test_sizes_that_do_not_fit_are_refused(small):
-    small.back_end.nes2net_splits = (8, 3)
-    with pytest.raises(
-        UsageError, match=r"back_end\.nes2net_splits = .* features of 64 values cannot be divided"
-    ):
-        build(small, "SSL_Nes2NetX")
-    small.back_end.sls_samples = 800
-    with pytest.raises(UsageError, match=r"back_end\.sls_samples = 800 gives 2"):
-        build(small, "SSL_SLS")
-    small.back_end.conformer_heads = 3
-    with pytest.raises(UsageError, match=r"conformer_heads = 3: frames of 16 values"):
-        build(small, "SSL_Conformer")
-    small.back_end.lcnn_projection = 15
-    with pytest.raises(UsageError, match=r"lcnn_projection: LCNN pools 16 .* receives only 15"):
-        build(small, "SSL_LCNN")
-    small.back_end.resnet_projection = 6
-    with pytest.raises(
-        UsageError, match=r"resnet_projection: ResNet-18 needs at least 7 .* receives 6"
-    ):
-        build(small, "SSL_ResNet18")
-    small.back_end.ecapa_splits = 5
-    with pytest.raises(UsageError, match=r"ecapa_splits = 5: 16 channels"):
-        build(small, "SSL_ECAPA")
+@pytest.mark.parametrize(
+    ("name", "setting", "value", "message"),
+    [
+        ("SSL_Nes2NetX", "nes2net_splits", (8, 3), " = .* features of 64 values cannot be divided"),
+        ("SSL_SLS", "sls_samples", 800, " = 800 gives 2"),
+        ("SSL_Conformer", "conformer_heads", 3, " = 3: frames of 16 values"),
+        ("SSL_LCNN", "lcnn_projection", 15, ": LCNN pools 16 .* receives only 15"),
+        ("SSL_ResNet18", "resnet_projection", 6, ": ResNet-18 needs at least 7 .* receives 6"),
+        ("SSL_ECAPA", "ecapa_splits", 5, " = 5: 16 channels"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(name, setting, value, message, small):
+    setattr(small.back_end, setting, value)
+    with pytest.raises(UsageError, match=rf"back_end\.{setting}{message}"):
+        build(small, name)
 
 
 def test_a_back_end_of_ones_own_takes_a_few_lines(small, waveforms):

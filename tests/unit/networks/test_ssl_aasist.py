@@ -15,6 +15,7 @@ from tests.unit.networks.inspection import (
     first_norm_names,
     frozen_names,
     ids,
+    loss_of_training,
     names_with_gradient,
     names_without_gradient,
 )
@@ -23,12 +24,9 @@ LAYER_NORM = replace(KNOWN["tiny"], extractor_mode="layer_norm", conv_bias=True)
 FIRST_NORMS = first_norm_names("back_end.")
 
 
-@pytest.mark.parametrize("prefix", ["", "module."])
-def test_published_layout_scores_as_the_published_code_does(
-    prefix, tiny, reference, recorded, tmp_path
-):
+def test_published_layout_scores_as_the_published_code_does(tiny, reference, recorded, tmp_path):
     state = torch.load(reference("ssl_aasist.pth"), weights_only=True, map_location="cpu")
-    renamed = {prefix + name: tensor for name, tensor in state.items()}
+    renamed = {f"module.{name}": tensor for name, tensor in state.items()}
     torch.save(renamed, tmp_path / "published.pth")
     tiny.front_end.weights = str(reference("fairseq_xlsr_like.pt"))
     network = build_pretrained(tiny)
@@ -42,9 +40,8 @@ def test_published_layout_scores_as_the_published_code_does(
     torch.testing.assert_close(logits, expected["logits"], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_what_learns_gets_a_gradient(checkpointing, tiny, waveforms):
-    tiny.front_end.gradient_checkpointing = checkpointing
+def test_what_learns_gets_a_gradient_from_recomputed_layers(tiny, waveforms):
+    tiny.front_end.gradient_checkpointing = True
     network = build_network(tiny).train()
     _, logits_B2 = network(waveforms)
     logits_B2.square().sum().backward()
@@ -56,15 +53,11 @@ def test_frozen_front_end_leaves_the_back_end_to_learn(tiny, waveforms):
     tiny.front_end.frozen = True
     network = build_network(tiny).train()
     network(waveforms)[1].square().sum().backward()
+    assert ids(front_end_parameters(network)) == ids(network.front_end.parameters())
     learned = {name.partition(".")[0] for name in names_with_gradient(network)}
     assert learned == {"back_end"}
     assert not network.front_end.training
     assert network.back_end.training
-
-
-def test_front_end_parameters_are_the_front_ends(tiny):
-    network = build_network(tiny)
-    assert ids(front_end_parameters(network)) == ids(network.front_end.parameters())
 
 
 @pytest.mark.parametrize(
@@ -94,20 +87,8 @@ def test_short_waveforms_are_repeated(tiny, waveforms):
 
 
 def test_the_tiny_network_learns_from_scratch(tiny):
-    """Half of the noise has a faint tone; a stem whose biases hide waveforms stays at chance."""
+    """A stem whose biases hide waveforms stays at chance."""
     tiny.front_end.architecture = LAYER_NORM
     torch.manual_seed(0)
     network = build_network(tiny).train()
-    learns = filter(lambda weight: weight.requires_grad, network.parameters())
-    optimizer = torch.optim.Adam(learns, lr=1e-3)
-    angles_T = 2 * torch.pi * 3000 / 16000 * torch.arange(4000)
-    tone_T = 0.02 * torch.sin(angles_T)
-    labels_B = torch.arange(8) % 2
-    for _ in range(25):
-        noise_BT = 0.02 * torch.randn(8, 4000)
-        _, logits_B2 = network(noise_BT + labels_B[:, None] * tone_T)
-        loss = torch.nn.functional.cross_entropy(logits_B2, labels_B)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert loss.item() < 0.2
+    assert loss_of_training(network, level=0.02, rate=1e-3, steps=25) < 0.2

@@ -116,14 +116,12 @@ class BEATsEncoder(nn.Module):
         x_BLN = self.filter_bank(waveforms_BT)
         x_BCLN = self.patch_embedding(x_BLN.unsqueeze(1))
         x_BPC = self.patch_norm(x_BCLN.flatten(2).transpose(1, 2))
-        projected_BPC: Tensor = self.projection(x_BPC)
-        return projected_BPC
+        return self.projection(x_BPC)
 
     def add_positions(self, x_BPC: Tensor) -> Tensor:
         """Return the input of the first layer."""
         x_BPC = x_BPC + encode_positions(self.positions, x_BPC)
-        entering_BPC: Tensor = self.dropout(self.layer_norm(x_BPC))
-        return entering_BPC
+        return self.dropout(self.layer_norm(x_BPC))
 
     def position_bias(self, patches: int) -> Tensor:
         """Return the relative position biases that all layers gate, (1, H, P, P)."""
@@ -153,8 +151,7 @@ class BEATsLayer(nn.Module):
         x_BPC = self.attention_norm(self.scale * x_BPC + attended_BPC)
         inner_BPC = F.gelu(self.feed_forward_in(x_BPC))
         outer_BPC = self.dropout(self.feed_forward_out(inner_BPC))
-        normed_BPC: Tensor = self.final_norm(self.scale * x_BPC + outer_BPC)
-        return normed_BPC
+        return self.final_norm(self.scale * x_BPC + outer_BPC)
 
 
 class GatedBiasAttention(nn.Module):
@@ -186,8 +183,7 @@ class GatedBiasAttention(nn.Module):
             attn_mask=(gate_BHP1 * bias_1HPP).to(queries_BHPD.dtype),
             dropout_p=self.dropout if self.training else 0.0,
         )
-        projected_BPC: Tensor = self.out_proj(attended_BHPD.transpose(1, 2).flatten(2))
-        return projected_BPC
+        return self.out_proj(attended_BHPD.transpose(1, 2).flatten(2))
 
     def _heads_of(self, x_BPC: Tensor) -> Tensor:
         x_BPHD: Tensor = x_BPC.unflatten(2, (self.heads, -1))
@@ -224,7 +220,21 @@ class BEATsFrontEnd(PatchFrontEnd):
                 f"weights file {path} is damaged: its configuration lacks the number {missing[0]}."
             )
         sizes = BEATsSizes(**{ours: config[theirs] for theirs, ours in _SIZES.items()})
-        return PatchWeights(sizes, *_rename_layers(state))
+        layers = {}
+        left_out = []
+        for name, tensor in state.items():
+            if name.startswith(_PREDICTOR):
+                left_out.append(name)
+            elif name == _FIRST_BIASES:
+                layers["position_biases.weight"] = tensor
+            # All layers share the biases of the first, which the file repeats.
+            elif not (name.endswith(_BIASES) and torch.equal(tensor, state[_FIRST_BIASES])):
+                our_name = _replace_start(name, _PARTS)
+                if in_layer := _LAYER.fullmatch(name):
+                    number, rest = in_layer.groups()
+                    our_name = f"layers.{number}.{_replace_start(rest, _IN_LAYERS)}"
+                layers[our_name] = tensor
+        return PatchWeights(sizes, layers, left_out)
 
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the input of the first layer, and each layer's output up to `layers`."""
@@ -300,25 +310,6 @@ _REQUIRED = {
 def is_beats(state: Mapping[str, Any]) -> bool:
     """Return whether layers have BEATs' names."""
     return "patch_embedding.weight" in state and _FIRST_BIASES in state
-
-
-def _rename_layers(state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Return layers under the front end's names, and the names of unused layers."""
-    layers = {}
-    left_out = []
-    for name, tensor in state.items():
-        if name.startswith(_PREDICTOR):
-            left_out.append(name)
-        elif name == _FIRST_BIASES:
-            layers["position_biases.weight"] = tensor
-        # All layers share the biases of the first, which the file repeats.
-        elif not (name.endswith(_BIASES) and torch.equal(tensor, state[_FIRST_BIASES])):
-            our_name = _replace_start(name, _PARTS)
-            if in_layer := _LAYER.fullmatch(name):
-                number, rest = in_layer.groups()
-                our_name = f"layers.{number}.{_replace_start(rest, _IN_LAYERS)}"
-            layers[our_name] = tensor
-    return layers, left_out
 
 
 def _replace_start(name: str, starts: Mapping[str, str]) -> str:

@@ -67,8 +67,15 @@ class ClassesBackEnd(BackEnd):
         super().__init__()
         sizes = ClassSizes.of(settings)
         names = sizes.classifier_classes
-        _check_bona_fide(names, sizes.classifier_bona_fide)
-        self.merge = _MergedClasses(len(names), sizes.classifier_bona_fide)
+        bona_fide = sizes.classifier_bona_fide
+        last = len(names) - 1
+        if not (set(bona_fide) <= set(range(len(names))) and 0 < len(bona_fide) <= last):
+            raise UsageError(
+                f"back_end.classifier_bona_fide = {bona_fide!r}: there are {len(names)} classes "
+                f"(back_end.classifier_classes), counted from 0 to {last}. At least one of them "
+                "must be bona fide, and at least one spoof."
+            )
+        self.merge = _MergedClasses(len(names), bona_fide)
         self.classifier: nn.Linear | _TokenHead
         if sizes.classifier_pooling == "tokens":
             self.classifier = _TokenHead(front_end, len(names))
@@ -120,20 +127,6 @@ class _MergedClasses(nn.Module):
             # One class per side: return the logits unchanged, to the last bit.
             return torch.cat(sides, dim=1)
         return torch.stack([side_BN.logsumexp(dim=1) for side_BN in sides], dim=1)
-
-
-def _check_bona_fide(names: tuple[str, ...], bona_fide: tuple[int, ...]) -> None:
-    setting = f"back_end.classifier_bona_fide = {bona_fide!r}"
-    if not set(bona_fide) <= set(range(len(names))):
-        raise UsageError(
-            f"{setting}: there are {len(names)} classes (back_end.classifier_classes), counted "
-            f"from 0 to {len(names) - 1}."
-        )
-    if not 0 < len(bona_fide) < len(names):
-        raise UsageError(
-            f"{setting}: at least one of the {len(names)} classes must be bona fide, and at least "
-            "one spoof."
-        )
 
 
 class SSL_SUPERB(PairedDetector):

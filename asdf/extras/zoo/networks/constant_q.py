@@ -45,8 +45,7 @@ def tone_frequencies(low_hz: float, high_hz: float, bins_per_octave: int) -> np.
     """Return the frequencies (K) from `low_hz` up to below `high_hz`, in Hz."""
     # Rounding of the logarithm must not add a tone at `high_hz`.
     tones = int(np.ceil(bins_per_octave * np.log2(high_hz / low_hz) - 1e-9))
-    frequencies_K: np.ndarray = low_hz * 2.0 ** (np.arange(tones) / bins_per_octave)
-    return frequencies_K
+    return low_hz * 2.0 ** (np.arange(tones) / bins_per_octave)
 
 
 def window_lengths(
@@ -58,8 +57,7 @@ def window_lengths(
     per octave.
     """
     quality = 1 / (2 ** (1 / bins_per_octave) - 1)
-    lengths_K: np.ndarray = quality * rate / (frequencies_K + offset_hz)
-    return lengths_K
+    return quality * rate / (frequencies_K + offset_hz)
 
 
 def tone_matrix(

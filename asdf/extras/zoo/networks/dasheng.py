@@ -123,8 +123,7 @@ class DashengEncoder(nn.Module):
         numbers_P = torch.arange(x_BC1P.shape[3], device=x_BC1P.device) % self.sizes.positions
         positions_1C1P = self.time_pos_embed[:, :, :, numbers_P] + self.freq_pos_embed
         x_BC1P = x_BC1P + positions_1C1P.to(x_BC1P.dtype)
-        entering_BPC: Tensor = x_BC1P.flatten(2).transpose(1, 2)
-        return entering_BPC
+        return x_BC1P.flatten(2).transpose(1, 2)
 
     def chunk_bias(self, patches: Any) -> Tensor | None:
         """Return a bias that prevents attention between chunks; None if there is only one."""
@@ -136,8 +135,7 @@ class DashengEncoder(nn.Module):
         return torch.zeros(is_other_PP.shape, device=device).masked_fill(is_other_PP, -torch.inf)
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
-        entering_BPC: Tensor = self.dropout(self.patches(waveforms_BT))
-        return entering_BPC
+        return self.dropout(self.patches(waveforms_BT))
 
 
 class BandNorm(nn.Module):
@@ -228,8 +226,7 @@ class DashengFrontEnd(PatchFrontEnd):
         """Return the layer norm that ends the encoder, if all of its layers are computed."""
         if self.layers < self.encoder_layers:
             return x_BLC
-        normed_BLC: Tensor = self.model.norm(x_BLC)
-        return normed_BLC
+        return self.model.norm(x_BLC)
 
     def final_norm_parameters(self) -> Iterator[nn.Parameter]:
         """Yield the parameters of the layer norm that ends the encoder."""

@@ -56,9 +56,13 @@ class DecibelCepstra(nn.Module):
 
     def __init__(self, in_mel: bool) -> None:
         super().__init__()
+        make = audio.melscale_fbanks if in_mel else audio.linear_fbanks
         # Computed with values even if a network is built without.
-        with outside_modes(), torch.device("cpu"):
-            filters = _make_filters(in_mel).numpy()
+        with outside_modes(), torch.device("cpu"), warnings.catch_warnings():
+            # The lowest bands are narrower than a bin and so empty, as in published networks.
+            warnings.simplefilter("ignore", UserWarning)
+            filters_FN = make(N_FFT // 2 + 1, 0.0, SAMPLE_RATE / 2, COEFFICIENTS, SAMPLE_RATE)
+            filters = filters_FN.numpy()
             transform = audio.create_dct(COEFFICIENTS, COEFFICIENTS, "ortho").numpy()
         steps = torch.arange(-REACH, REACH + 1.0)
         numbers = {
@@ -109,19 +113,6 @@ def limited_decibels(
     levels_BLN = 10 * (powers_BLF @ filters_FN).clamp(min=_FLOOR).log10()
     strongest_B11 = levels_BLN.amax(dim=(1, 2), keepdim=True)
     return torch.maximum(levels_BLN, strongest_B11 - range_db)
-
-
-def _make_filters(in_mel: bool) -> Tensor:
-    """Return triangular filters (frequencies, filters)."""
-    bands = (N_FFT // 2 + 1, 0.0, SAMPLE_RATE / 2, COEFFICIENTS, SAMPLE_RATE)
-    if not in_mel:
-        linear_FN: Tensor = audio.linear_fbanks(*bands)
-        return linear_FN
-    with warnings.catch_warnings():
-        # The lowest bands are narrower than a bin and therefore empty, as in published networks.
-        warnings.simplefilter("ignore", UserWarning)
-        mel_FN: Tensor = audio.melscale_fbanks(*bands)
-    return mel_FN
 
 
 class DecibelLFCCFrontEnd(FrontEnd):

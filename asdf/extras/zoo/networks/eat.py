@@ -87,8 +87,7 @@ class EATEncoder(nn.Module):
         """Return the input of the first layer: the token of the recording, then patches."""
         token_B1C = self.extra_tokens.expand(x_BPC.shape[0], -1, -1).to(x_BPC.dtype)
         joined: Tensor = self.pre_norm(torch.cat([token_B1C, x_BPC], dim=1))
-        entering: Tensor = self.dropout(joined)
-        return entering
+        return self.dropout(joined)
 
     def forward(self, waveforms_BT: Tensor) -> Tensor:
         return self.with_token(self.patches(waveforms_BT))
@@ -134,13 +133,11 @@ class PatchLayer(nn.Module):
             x_BPC = x_BPC + self.dropout(self.attn(self.norm1(x_BPC), position_bias))
             return x_BPC + self._feed_forward(self.norm2(x_BPC))
         x_BPC = self.norm1(x_BPC + self.dropout(self.attn(x_BPC, position_bias)))
-        normed_BPC: Tensor = self.norm2(x_BPC + self._feed_forward(x_BPC))
-        return normed_BPC
+        return self.norm2(x_BPC + self._feed_forward(x_BPC))
 
     def _feed_forward(self, x_BPC: Tensor) -> Tensor:
         inner_BPC = F.gelu(self.mlp.get_submodule("fc1")(x_BPC))
-        outer_BPC: Tensor = self.dropout(self.mlp.get_submodule("fc2")(inner_BPC))
-        return outer_BPC
+        return self.dropout(self.mlp.get_submodule("fc2")(inner_BPC))
 
 
 class JoinedAttention(nn.Module):
@@ -168,8 +165,7 @@ class JoinedAttention(nn.Module):
             attn_mask=None if bias_PP is None else bias_PP.to(queries_BHPD.dtype),
             dropout_p=self.dropout if self.training else 0.0,
         )
-        projected_BPC: Tensor = self.proj(attended_BHPD.transpose(1, 2).flatten(2))
-        return projected_BPC
+        return self.proj(attended_BHPD.transpose(1, 2).flatten(2))
 
 
 class EATFrontEnd(PatchFrontEnd):
@@ -206,7 +202,11 @@ class EATFrontEnd(PatchFrontEnd):
             if inner.startswith(_HEADS):
                 left_out.append(name)
             elif inner == _POSITIONS:
-                _check_positions(tensor, sizes, path)
+                columns = tensor.shape[1] // (BANDS // sizes.patch)
+                ours_PC = make_positions(sizes, columns, tensor.device)
+                is_alike = tensor.shape[1:] == ours_PC.shape
+                if not is_alike or (tensor[0].float() - ours_PC).abs().max() > _TOLERANCE:
+                    raise AsdfError(f"weights {path} have positions other than EAT's sines.")
             else:
                 layers[inner] = tensor
         return PatchWeights(sizes, layers, left_out)
@@ -251,16 +251,3 @@ _REQUIRED = {
     "fixed_positions": True,
 }
 _TOLERANCE = 1e-3
-
-
-def _check_positions(positions_1PC: Tensor, sizes: EATSizes, path: Path) -> None:
-    """Check that the file's fixed positions follow the formula.
-
-    Raises:
-        AsdfError: they do not.
-    """
-    columns = positions_1PC.shape[1] // (BANDS // sizes.patch)
-    ours_PC = make_positions(sizes, columns, positions_1PC.device)
-    is_alike = positions_1PC.shape[1:] == ours_PC.shape
-    if not is_alike or (positions_1PC[0].float() - ours_PC).abs().max() > _TOLERANCE:
-        raise AsdfError(f"weights {path} have positions other than EAT's sines and cosines.")

@@ -60,15 +60,13 @@ class GatedConformerBackEnd(SizedBackEnd, TimedBackEnd):
             total_BLC = total_BLC + self._gated(state_BLC)
         # One mean and one variance for all values.
         normed_BLC = self.first_bn(total_BLC.unsqueeze(1)).squeeze(1)
-        outputs: tuple[Tensor, Tensor, Tensor] = self.conformer(F.selu(normed_BLC))
-        return outputs
+        return self.conformer(F.selu(normed_BLC))
 
     def _gated(self, x_BLC: Tensor) -> Tensor:
         """Return a layer's output times its gate, computed from an attentive mean over time."""
         weights_BL1 = self.attn_scores(x_BLC).softmax(dim=1)
         mean_B1C = (weights_BL1 * x_BLC).sum(dim=1, keepdim=True)
-        gated_BLC: Tensor = x_BLC * self.fc0(mean_B1C).sigmoid()
-        return gated_BLC
+        return x_BLC * self.fc0(mean_B1C).sigmoid()
 
 
 class SSL_GatedConformer(PairedDetector):

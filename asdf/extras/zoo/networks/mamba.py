@@ -115,8 +115,7 @@ def _kernel() -> Callable[..., Any] | None:
     """Return mamba_ssm's scan for GPUs; None if the package is not installed."""
     if find_spec("mamba_ssm") is None:
         return None
-    scan: Callable[..., Any] = import_module(_KERNEL).selective_scan_fn
-    return scan
+    return import_module(_KERNEL).selective_scan_fn
 
 
 def _scan_by_kernel(
@@ -202,8 +201,7 @@ class MambaMixer(nn.Module):
             )
             passed_BLD = self.D * values_BLD
             gated_BLD = (outputs_BLD + passed_BLD) * gates_BLD
-        mixed_BLE: Tensor = self.out_proj(gated_BLD)
-        return mixed_BLE
+        return self.out_proj(gated_BLD)
 
 
 class MambaBlock(nn.Module):
@@ -215,8 +213,7 @@ class MambaBlock(nn.Module):
         self.norm = RootMeanSquareNorm(dimension)
 
     def forward(self, x_BLE: Tensor) -> Tensor:
-        mixed_BLE: Tensor = self.mixer(self.norm(x_BLE))
-        return mixed_BLE
+        return self.mixer(self.norm(x_BLE))
 
 
 class DualColumn(nn.Module):
@@ -256,8 +253,7 @@ class DualColumn(nn.Module):
         """Return the normed sum of the columns' input and of all blocks but the last."""
         for block in blocks[:-1]:
             sum_BLE = sum_BLE + block(sum_BLE)
-        normed_BLE: Tensor = self.norm_f(input_BLE + sum_BLE)
-        return normed_BLE
+        return self.norm_f(input_BLE + sum_BLE)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
         """Yield the parameters of the last blocks."""
@@ -267,8 +263,7 @@ class DualColumn(nn.Module):
 
 def _pool(x_BLE: Tensor, attention: nn.Linear) -> Tensor:
     weights_BL1 = attention(x_BLE).softmax(dim=1)
-    pooled_BE: Tensor = (weights_BL1 * x_BLE).sum(dim=1)
-    return pooled_BE
+    return (weights_BL1 * x_BLE).sum(dim=1)
 
 
 @dataclass
@@ -307,8 +302,7 @@ class MambaBackEnd(SizedBackEnd, TimedBackEnd):
         x_BLE = self.LL(features_BLC)
         # One mean and one variance for all values.
         normed_BLE = self.first_bn(x_BLE.unsqueeze(1)).squeeze(1)
-        outputs: tuple[Tensor, Tensor, Tensor] = self.conformer(F.selu(normed_BLE))
-        return outputs
+        return self.conformer(F.selu(normed_BLE))
 
 
 class SSL_Mamba(PairedDetector):

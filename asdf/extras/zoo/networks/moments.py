@@ -167,9 +167,9 @@ class Moments(nn.Module):
     def forward(self, waveforms_BT: Tensor) -> Tensor:
         parts: list[Tensor] = []
         if "pulses" in self.kinds:
-            parts.extend(self._of_pulses(waveforms_BT))
+            parts += self._of_pulses(waveforms_BT)
         if "sounds" in self.kinds:
-            parts.extend(self._of_sounds(waveforms_BT))
+            parts += self._of_sounds(waveforms_BT)
         return torch.cat(parts, dim=1)
 
     def _of_pulses(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
@@ -228,16 +228,6 @@ def _used_by(pace: Pace, samples: int) -> int:
 
 def find_groups(kinds: Sequence[str]) -> dict[str, range]:
     """Return the indices of each kind of statistics, in the order of their computation."""
-    groups = {}
-    first = 0
-    for name, size in _count_statistics().items():
-        if name.split()[0] + "s" in kinds:
-            groups[name] = range(first, first + size)
-            first += size
-    return groups
-
-
-def _count_statistics() -> dict[str, int]:
     sizes = {"pulse correlations": PULSES.bands * (PULSES.bands - 1) // 2}
     for lag in LAGS:
         sizes[f"pulse correlations, {lag} ms"] = PULSES.bands**2
@@ -246,4 +236,10 @@ def _count_statistics() -> dict[str, int]:
     for step in STEPS:
         sizes[f"sound changes, {step}0 ms"] = 2 * SOUNDS.bands
     sizes["sound smoothness"] = SOUNDS.bands
-    return sizes
+    groups = {}
+    first = 0
+    for name, size in sizes.items():
+        if name.split()[0] + "s" in kinds:
+            groups[name] = range(first, first + size)
+            first += size
+    return groups

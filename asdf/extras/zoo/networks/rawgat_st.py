@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import torch
@@ -86,11 +87,9 @@ def _convolution(channels_in: int, channels_out: int, padding: tuple[int, int]) 
 
 
 def _make_encoder() -> nn.Sequential:
-    blocks = []
-    for number, channels in enumerate(CHANNELS[1:]):
-        block = MapBlock(CHANNELS[number], channels, first=number == 0)
-        # In a Sequential, as in the published names.
-        blocks.append(nn.Sequential(block))
+    pairs = enumerate(pairwise(CHANNELS))
+    # Each block in a Sequential, as in the published names.
+    blocks = [nn.Sequential(MapBlock(*pair, first=number == 0)) for number, pair in pairs]
     return nn.Sequential(*blocks)
 
 
@@ -157,18 +156,18 @@ class RawGAT_ST(DetectorNetwork):
             kind = self.proj.weight.dtype
             spectral_BNC = self.pool1(self.GAT_layer1(spectral_BCF.transpose(1, 2).to(kind)))
             temporal_BNC = self.pool2(self.GAT_layer2(temporal_BCT.transpose(1, 2).to(kind)))
-            joined_BMC = self._join(
-                self.proj1(spectral_BNC.transpose(1, 2)), self.proj2(temporal_BNC.transpose(1, 2))
-            ).transpose(1, 2)
-            nodes_BNC = self.pool3(self.GAT_layer3(joined_BMC))
+            spectral_BCM = self.proj1(spectral_BNC.transpose(1, 2))
+            temporal_BCM = self.proj2(temporal_BNC.transpose(1, 2))
+            if self.fusion == "cat":
+                joined_BCM = torch.cat([spectral_BCM, temporal_BCM], dim=1)
+            elif self.fusion == "mul":
+                joined_BCM = spectral_BCM * temporal_BCM
+            else:
+                joined_BCM = spectral_BCM + temporal_BCM
+            nodes_BNC = self.pool3(self.GAT_layer3(joined_BCM.transpose(1, 2)))
             embeddings_BN = self.proj(nodes_BNC).flatten(1)
         return embeddings_BN, in_full_precision(self.proj_node, embeddings_BN)
 
     def scoring_length(self, samples: int) -> int:
         """Return 64,600, or `samples` if that is smaller."""
         return min(samples, SAMPLES)
-
-    def _join(self, spectral_BCM: Tensor, temporal_BCM: Tensor) -> Tensor:
-        if self.fusion == "cat":
-            return torch.cat([spectral_BCM, temporal_BCM], dim=1)
-        return spectral_BCM * temporal_BCM if self.fusion == "mul" else spectral_BCM + temporal_BCM

@@ -100,7 +100,14 @@ class SplineMap(nn.Module):
         # Beyond the knots any valid index will do, since the values there are multiplied by 0.
         between_XC = torch.where(is_known, between_XC, 0)
         way_XC = torch.where(is_known, position_XC - between_XC, 0)
-        values_XC5 = _quartics(way_XC) * is_known.unsqueeze(2)
+        # The five quartic B-splines on integer knots.
+        rest_XC = 1 - way_XC
+        middle_XC = way_XC * rest_XC
+        quartics = [
+            *(rest_XC**4, _shoulder(way_XC), 11 + 12 * middle_XC + 6 * middle_XC**2),
+            *(_shoulder(rest_XC), way_XC**4),
+        ]
+        values_XC5 = torch.stack(quartics, dim=-1) / 24 * is_known.unsqueeze(2)
         numbers_5 = torch.arange(DEGREE + 1, device=x_XC.device)
         places_XC5 = between_XC.long().unsqueeze(2) + numbers_5
         rows, values = x_XC.shape
@@ -108,18 +115,6 @@ class SplineMap(nn.Module):
         room_XCK = x_XC.new_zeros(rows, values, functions)
         # Drop functions that begin before the first knot or end after the last.
         return room_XCK.scatter(2, places_XC5, values_XC5)[:, :, DEGREE:-DEGREE]
-
-
-def _quartics(way: Tensor) -> Tensor:
-    """Return the five quartic B-splines on integer knots, along a new last dimension.
-
-    Args:
-        way: Relative position between two knots, from 0 to 1.
-    """
-    rest = 1 - way
-    middle = way * rest
-    values = [rest**4, _shoulder(way), 11 + 12 * middle + 6 * middle**2, _shoulder(rest), way**4]
-    return torch.stack(values, dim=-1) / 24
 
 
 def _shoulder(way: Tensor) -> Tensor:
@@ -166,8 +161,7 @@ class Bridge(nn.Module):
         )
 
     def forward(self, features_BLF: Tensor) -> Tensor:
-        projected_BLP: Tensor = self.mlp(features_BLF)
-        return projected_BLP
+        return self.mlp(features_BLF)
 
 
 class Branch(nn.Module):
@@ -334,8 +328,7 @@ class SpectraAASISTBackEnd(BackEnd):
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 160) and logits (batch, 2) of the first 400 frames."""
-        outputs: tuple[Tensor, Tensor] = self.aasist(self.bridge(features_BLF[:, :POSITIONS]))
-        return outputs
+        return self.aasist(self.bridge(features_BLF[:, :POSITIONS]))
 
 
 class SpectraAASIST3BackEnd(SpectraAASISTBackEnd):
@@ -408,8 +401,7 @@ class SpectraECAPABackEnd(BackEnd):
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 3072) and logits (batch, 2)."""
-        outputs: tuple[Tensor, Tensor] = self.ecapa_tdnn(self.bridge(features_BLF))
-        return outputs
+        return self.ecapa_tdnn(self.bridge(features_BLF))
 
 
 class PreEmphasised(SSLDetector):
