@@ -22,8 +22,11 @@ def test_a_corpus_with_a_shortcut_ends_with_1(tmp_path, capsys) -> None:
     shown = capsys.readouterr().out
     assert "shortcut: level of speech alone has an EER of 0.00 %" in shown
     assert "level of speech" in page.read_text()
-    first = json.loads(record.read_text())["features"][0]
-    assert first["eer"] == 0.0
+    features = json.loads(record.read_text())["features"]
+    assert features[0]["eer"] == 0.0
+    # Only shortcuts have advice and settings against them.
+    assert {bool(one["advice"]) for one in features if one["is_shortcut"]} == {True}
+    assert not any(one["advice"] or one["settings"] for one in features if not one["is_shortcut"])
     assert not list(tmp_path.glob(".*.progress"))
 
 
