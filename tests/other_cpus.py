@@ -46,7 +46,7 @@ NUMBERS = (
 # What has been seen to differ between processors, in about a minute per set.
 SHORT = (
     "tests/extras/cpu",
-    "tests/unit/scoring/test_precision.py",
+    "tests/unit/scoring/test_computing.py",
     "tests/unit/scoring/test_detector.py",
     "tests/unit/training/test_cached_features.py",
     "tests/unit/training/test_passes.py",

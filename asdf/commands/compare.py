@@ -36,8 +36,7 @@ from asdf.runs.files import write_text
 from asdf.runs.streams import show_error
 from asdf.scoring.network_check import replaced_network
 from asdf.tables.renderers import as_json
-from asdf.tables.table import Column, each
-from asdf.tasks.studies.over_seeds import Spread
+from asdf.tables.table import each
 from asdf.text import aligned, p_value_text
 from asdf.trials.how_scored import (
     different_precisions,
@@ -164,30 +163,25 @@ def _results_text(results: Sequence[ResultDifference], runs: Sequence[RunFolder]
             values = each([result.first, result.second], metric.key)
             texts = [*map(metric.format, values), *metric.format_difference(tested)]
             rows.append((name, metric.heading, *texts, verdict))
-    return "\n".join([*(f"  {line}" for line in aligned(rows)), *_notes(results)])
-
-
-def _notes(results: Sequence[ResultDifference]) -> list[str]:
-    """Return the notes that are needed to read the results, as lines."""
     drawn = sorted({"speakers" if result.by_speakers else "trials" for result in results})
-    notes = [f"  paired bootstrap over {' or '.join(drawn)}, two-sided"]
+    notes = [f"paired bootstrap over {' or '.join(drawn)}, two-sided"]
     for result in results:
         first = result.first_scored
         second = result.second_scored
         ours, theirs = first.length, second.length
         if ours is not None and theirs is not None and not ours.agrees_with(theirs):
             lengths = f"A {first.describe_computing()}, B {second.describe_computing()}"
-            notes.append(f"  {result.set} was scored from different lengths ({lengths}), which")
-            notes.append("  changes results too: score both in the same way before you compare")
+            notes.append(f"{result.set} was scored from different lengths ({lengths}), which")
+            notes.append("changes results too: score both in the same way before you compare")
         if precisions := different_precisions([first, second]):
-            notes.append(f"  {result.set} was scored in different precisions (A, B: {precisions}),")
-            notes.append("  which moves scores a little: score both in fp32 for small differences")
+            notes.append(f"{result.set} was scored in different precisions (A, B: {precisions}),")
+            notes.append("which moves scores a little: score both in fp32 for small differences")
         if different_recordings([first, second]):
-            notes.append(f"  {result.set} was scored from different recordings of the same names,")
-            notes.append("  which cannot be compared: score the set again with both networks")
+            notes.append(f"{result.set} was scored from different recordings of the same names,")
+            notes.append("which cannot be compared: score the set again with both networks")
         roles = [(f"{result.set}, A", first.role), (f"{result.set}, B", second.role)]
-        notes += [f"  {note}" for note in role_notes(roles)]
-    return notes
+        notes += role_notes(roles)
+    return "\n".join(f"  {line}" for line in [*aligned(rows), *notes])
 
 
 def _seeds_record(comparison: SeedComparison) -> dict[str, Any]:
@@ -233,7 +227,12 @@ def _seed_results_text(comparison: SeedComparison) -> str:
         of_eer = (result.set, EER, result.first, result.second, p_value.removeprefix("= "))
         of_cost = ("", MIN_DCF, result.first_min_dcf, result.second_min_dcf, "")
         for name, metric, first, second, welch in (of_eer, of_cost):
-            texts = [_mean_text(metric, spread) for spread in (first, second)]
+            texts = []
+            for spread in (first, second):
+                text = metric.format(spread.mean, paper=True)
+                if spread.deviation is not None:
+                    text += f" +- {metric.format(spread.deviation, paper=True)}"
+                texts.append(text)
             texts += metric.format_difference(getattr(tested.difference, metric.key), paper=True)
             rows.append((name, metric.heading, *texts, welch))
     lines = [f"  {line}" for line in aligned(rows)]
@@ -243,10 +242,3 @@ def _seed_results_text(comparison: SeedComparison) -> str:
     words = f"bootstrap over seeds and {drawn}, {pairing}, two-sided"
     lines.append(f"  {words}; Welch's test over seeds alone")
     return "\n".join(lines)
-
-
-def _mean_text(metric: Column, spread: Spread) -> str:
-    text = metric.format(spread.mean, paper=True)
-    if spread.deviation is None:
-        return text
-    return f"{text} +- {metric.format(spread.deviation, paper=True)}"

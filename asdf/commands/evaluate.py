@@ -34,18 +34,17 @@ or, with --keys, 'SPK UTT SCORE'. Keys are target, nontarget and spoof.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from asdf.commands.judged_files import ProtocolOptions, System, named_systems
+from asdf.commands.judged_files import ProtocolOptions, System, ThresholdOptions, named_systems
 from asdf.commands.options import Command, argument, flag, option, replicates_option
 from asdf.commands.outputs import check_file, check_inputs, check_overwriting, text_stream
 from asdf.errors import UsageError
-from asdf.metrics.decisions import THRESHOLD_RULES
 from asdf.places import open_file
+from asdf.ports import load
 from asdf.tasks.sasv.sasv_files import KEYS
 from asdf.tasks.sasv.sasv_measures import FUSIONS
 from asdf.tasks.tracing.source_scores import BonaFideRule
@@ -53,43 +52,6 @@ from asdf.trials.submission_files import FORMATS, formats_table
 from asdf.trials.text_lines import numbered_lines, peek
 
 _PEEKED_BYTES = 1 << 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class ThresholdOptions:
-    """Decisions at a threshold: accuracy, F1, macro-F1, precision, recall."""
-
-    threshold: str | None = option(
-        "lowest score that is called bona fide; of frame scores one for all resolutions, or T,T "
-        "with one for each",
-        "X",
-        one_of="threshold",
-    )
-    threshold_from: tuple[str, ...] = option(
-        "choose the threshold on this score file of another set; repeat once per system in the "
-        "same order, or give it once for several sets scored by one network",
-        "DEV",
-        default=(),
-        repeated=True,
-        one_of="threshold",
-    )
-    threshold_of: tuple[str, ...] = option(
-        "use the threshold of this calibrated network; repeat once per system in the same order, "
-        "or give it once for several sets scored by one network",
-        "NETWORK",
-        default=(),
-        repeated=True,
-        one_of="threshold",
-    )
-    decisions: bool = flag(
-        "SCORES contain decisions: lines 'UTT bonafide|spoof', or AT-ADD's CSV of real and fake",
-        one_of="threshold",
-    )
-    threshold_by: str | None = option(
-        "criterion for the threshold on DEV (eer); best-f1 means the best macro-F1",
-        choices=THRESHOLD_RULES,
-    )
-    threshold_protocol: Path | None = option("label file of DEV, if DEV has no labels", "P")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,13 +224,13 @@ class Kind:
     """What a score file may hold.
 
     Attributes:
-        module: Module with the function `evaluate(args, systems, screen)`.
+        function: Path of the function, which takes options, systems and the screen.
         options: Classes of options that apply to it, besides those of all kinds.
         others: Further options that apply to it.
     """
 
     noun: str
-    module: str
+    function: str
     options: tuple[type, ...]
     others: str = ""
 
@@ -281,28 +243,31 @@ class Kind:
 KINDS = {
     "detection": Kind(
         "detection scores",
-        "asdf.commands.evaluate_detection",
+        "asdf.commands.evaluate_detection.evaluate",
         (ThresholdOptions, TandemOptions, RatioOptions, SubmissionOptions),
         "protocol subset ignore_others by costs scored_length csv latex plot",
     ),
     "submission": Kind(
         "scores of a list without labels",
-        "asdf.commands.evaluate_submission",
+        "asdf.commands.evaluate_detection.submit",
         (SubmissionOptions,),
         "protocol threshold ignore_others",
     ),
     "frames": Kind(
         "frame scores",
-        "asdf.tasks.localisation.command",
+        "asdf.tasks.localisation.command.evaluate",
         (FrameOptions,),
         "ignore_others threshold",
     ),
     "sources": Kind(
-        "source scores", "asdf.tasks.tracing.command", (SourceOptions,), "protocol subset plot"
+        "source scores",
+        "asdf.tasks.tracing.command.evaluate",
+        (SourceOptions,),
+        "protocol subset plot",
     ),
     "sasv": Kind(
         "SASV scores",
-        "asdf.tasks.sasv.command",
+        "asdf.tasks.sasv.command.evaluate",
         (SasvOptions,),
         "asv_scores by costs csv latex submission",
     ),
@@ -337,12 +302,9 @@ def main(arguments: list[str], name: str = "") -> int:
     for one in fields(args):
         if getattr(args, one.name) != one.default and not kind.takes(one.name):
             option = one.name.replace("_", "-")
-            raise UsageError(
-                f"--{option} does not apply to {kind.noun}. Leave it out, or check that the file "
-                "is the right one."
-            )
+            raise UsageError(f"--{option} does not apply to {kind.noun}. Is it the right file?")
     screen = text_stream(outputs)
-    importlib.import_module(kind.module).evaluate(args, systems, screen)
+    load(kind.function)(args, systems, screen)
     return 0
 
 

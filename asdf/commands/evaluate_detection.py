@@ -1,4 +1,4 @@
-"""`evaluate` for detection scores: tables, files and plots of one or several systems."""
+"""`evaluate` for detection scores: tables, files and plots of systems, and submissions."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ from typing import TextIO
 import numpy as np
 
 from asdf.commands.evaluate import EvaluateOptions, ratio_plots
-from asdf.commands.evaluate_thresholds import (
+from asdf.commands.judged_files import (
     Judged,
+    Protocol,
+    System,
     calibration_of_scores,
     check_thresholds,
     decide_systems,
     one_class_json,
     one_class_text,
+    read_protocol_option,
+    read_system_scores,
+    read_threshold,
     threshold_of,
 )
-from asdf.commands.judged_files import System, read_protocol_option, read_system_scores
 from asdf.commands.outputs import output_name, replicates_bar, show, write_outputs
-from asdf.errors import UsageError
+from asdf.corpora import read_protocol
+from asdf.errors import AsdfError, UsageError
 from asdf.metrics.detection import ASVSPOOF5, DetCurve, with_costs
 from asdf.metrics.llr_maps import llr_quality
 from asdf.metrics.results import JOINED, joined_columns, trials_of
@@ -44,14 +49,22 @@ from asdf.report import (
     systems_text,
 )
 from asdf.runs.files import write_text
-from asdf.runs.streams import show_error
+from asdf.runs.streams import input_name, show_error
 from asdf.tables.table import each
 from asdf.tasks.studies.seed_results import OverSeeds, over_seeds_text
 from asdf.text import count_of
+from asdf.trials.formats import read_score_file
 from asdf.trials.how_scored import in_precision, parse_scored_length, role_words
+from asdf.trials.matching import match_file
 from asdf.trials.score_file import Scores, missing_class, read_asv_scores
 from asdf.trials.scored_files import how_scored
-from asdf.trials.submission_files import FORMATS, write_submission
+from asdf.trials.submission_files import (
+    FORMATS,
+    SUBMISSION_FORMATS,
+    check_submission,
+    write_submission,
+)
+from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList
 
 _RATIO_PLOTS = {
@@ -69,12 +82,16 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -
         UsageError: a mistake in the options.
         AsdfError: a file cannot be read, written or evaluated.
     """
-    _check(args, systems)
+    problem = _contradiction(args, len(systems))
+    if problem:
+        raise UsageError(problem)
+    check_thresholds(args, systems)
     protocol = read_protocol_option(args)
     columns = _columns(args.by, protocol.trials)
     asv = None
     if args.asv_scores:
         asv = read_asv_scores(args.asv_scores, args.asv_keys, args.subset)
+    cost = with_costs(ASVSPOOF5, args.costs)
     judged = []
     for index, system in enumerate(systems):
         scores = read_system_scores(
@@ -84,14 +101,15 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -
             are_decisions=args.decisions,
             both_classes=False,
         )
-        found = Judged(scores, threshold_of(args, index, scores, system.path))
+        found = Judged(scores, threshold_of(args, cost, index, scores, system.path))
         judged.append(_as_ratios(args, found, system.path) if args.calibration else found)
     if any(missing_class(scores.labels) for scores in each(judged, "scores")):
-        sets = decide_systems(args, systems, judged, protocol, columns)
+        of_both = ("asv_scores", "plot", "ratios", "submission", "csv", "latex")
+        given = ["--" + name.replace("_", "-") for name in of_both if getattr(args, name)]
+        sets = decide_systems(systems, judged, protocol, columns, given)
         write_outputs([(args.json, lambda path: write_text(path, one_class_json(sets)))])
         show(one_class_text(sets), screen)
         return
-    cost = with_costs(ASVSPOOF5, args.costs)
     stated_length = parse_scored_length(args.scored_length) if args.scored_length else None
     summaries = []
     for system, (scores, threshold) in zip(systems, judged, strict=True):
@@ -216,36 +234,33 @@ def _print(
         show(f"written to {written}: {count} scores in the format {args.format}", screen)
         if args.format == "asvspoof2021" and args.subset:
             show_error(
-                f"warning: {written} contains only subset {args.subset}, but the packages of "
-                "ASVspoof 2021 need the scores of all trials and select the subset themselves. "
-                "Leave --subset out."
+                f"warning: {written} has only subset {args.subset}, but the packages of ASVspoof "
+                "2021 need all trials. Leave --subset out."
             )
 
 
-def _check(args: EvaluateOptions, systems: Sequence[System]) -> None:
-    """Raise UsageError for contradictory options."""
-    if args.asv_keys and not args.asv_scores:
-        raise UsageError("--asv-keys needs the ASV scores. Give --asv-scores too.")
-    if (args.submission is None) != (args.format is None):
-        raise UsageError(
-            f"--submission and --format must be given together. Formats: {', '.join(FORMATS)}."
-        )
-    if args.submission and len(systems) > 1:
-        raise UsageError(
-            f"--submission writes a single system, but {len(systems)} score files are given. "
-            "Give one."
-        )
-    if any(_plots(args)) and args.decisions:
-        raise UsageError(
-            "plots need scores, but files of --decisions contain only decisions. Leave the plots "
-            "out."
-        )
-    if args.calibration and (args.decisions or len(systems) > 1):
-        raise UsageError(
-            "--calibration applies to the scores of a single network, not to several files or to "
-            "--decisions. Give one score file."
-        )
-    check_thresholds(args, systems)
+def _contradiction(args: EvaluateOptions, systems: int) -> str:
+    """Return what contradicts each other in the options; '' if nothing does."""
+    of_threshold = args.threshold_by or args.threshold_protocol
+    problems = (
+        (args.asv_keys and not args.asv_scores, "--asv-keys needs --asv-scores too."),
+        (
+            (args.submission is None) != (args.format is None),
+            f"--submission and --format go together. Formats: {', '.join(FORMATS)}.",
+        ),
+        (args.submission and systems > 1, "--submission writes one system. Give one score file."),
+        (args.decisions and any(_plots(args)), "plots need scores, not --decisions."),
+        (args.decisions and not args.protocol, "--decisions have no labels. Give --protocol."),
+        (
+            args.calibration and (args.decisions or systems > 1),
+            "--calibration applies to the scores of one network. Give one score file.",
+        ),
+        (
+            of_threshold and not args.threshold_from,
+            "--threshold-by and --threshold-protocol describe the set of --threshold-from DEV.",
+        ),
+    )
+    return next((problem for applies, problem in problems if applies), "")
 
 
 def _plots(args: EvaluateOptions) -> list[Path | None]:
@@ -303,8 +318,15 @@ def _draw(
         thinned = {name: plots.thinned_det(curve) for name, curve in curves.items()}
         plots.save_figure(plots.det_plot(thinned), args.plot)
         lines.append(f"written to {args.plot}: {count_of(len(curves), 'curve')}")
-    if args.ratios:
-        lines += _judge_ratios(summaries)
+    for summary in summaries if args.ratios else ():
+        quality = llr_quality(summary.curve)
+        lines.append(f"{summary.name}: {quality.describe()}")
+        if quality.cllr > 1:
+            show_error(
+                f"warning: {summary.name}: Cllr is {quality.cllr:.3f} bits, worse than the 1 bit "
+                "of uninformative ratios, so these scores are not calibrated log-likelihood "
+                "ratios. Calibrate the network first (python -m asdf calibrate)."
+            )
     of_systems = {summary.name: summary.curve for summary in summaries}
     for kind, path in ratio_plots(args).items():
         plots.save_figure(plots.ratio_plot(kind, of_systems), path)
@@ -328,16 +350,59 @@ def _condition_curves(
     return curves
 
 
-def _judge_ratios(summaries: Sequence[Summary]) -> list[str]:
-    """Return the quality of likelihood ratios; warn if ratios of 1 would be more informative."""
-    lines = []
-    for summary in summaries:
-        quality = llr_quality(summary.curve)
-        lines.append(f"{summary.name}: {quality.describe()}")
-        if quality.cllr > 1:
-            show_error(
-                f"warning: {summary.name}: Cllr is {quality.cllr:.3f} bits, worse than the 1 bit "
-                "of uninformative ratios, so these scores are not calibrated log-likelihood "
-                "ratios. Calibrate the network first (python -m asdf calibrate)."
-            )
-    return lines
+def submit(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> None:
+    """Write or check a file.
+
+    Raises:
+        UsageError: a mistake in the options.
+        AsdfError: a file cannot be read or written, or does not fit the list of trials.
+    """
+    is_whole = len(systems) == 1 and args.check == (args.submission is None)
+    if args.protocol is None or args.format is None or not is_whole:
+        raise UsageError(
+            "a submission needs one score file, --format, the challenge's list of trials with "
+            "--protocol, and either --submission OUT or --check."
+        )
+    path = systems[0].path
+    if args.check:
+        lines = check_submission(path, args.format, _read_trials(args.protocol).ids)
+        show(f"{input_name(path)}: {lines} trials, in the format {args.format}", screen)
+        return
+    threshold = None if args.threshold is None else read_threshold(args.threshold)
+    decides = SUBMISSION_FORMATS[args.format].decides
+    if decides != (threshold is not None):
+        raise UsageError(
+            f"the format {args.format} has {'' if decides else 'no '}decisions: "
+            f"{'give' if decides else 'leave out'} --threshold X."
+        )
+    trials = _read_trials(args.protocol)
+    if args.format == "asvspoof2019":
+        # Its lines have labels and attacks, which the label file of the set states.
+        scores = read_system_scores(path, Protocol(trials, trials), ignore_others=False)
+        columns = known_columns(input_name(path), scores, trials)
+        scores = replace(scores, columns=columns)
+    else:
+        file = read_score_file(path, lambda utterance: trials.index_of(utterance) is not None)
+        # Labels in it need not be those of the list, which states none.
+        file = replace(file, labels=None)
+        matched = match_file(path, file, trials, None, args.ignore_others, both_classes=False)
+        scores = matched.scores
+    assert args.submission is not None  # it was looked for above
+    write_submission(args.submission, args.format, scores, trials, threshold)
+    written = output_name(args.submission)
+    show(f"written to {written}: {len(scores)} trials, format {args.format}", screen)
+
+
+def _read_trials(path: Path) -> TrialList:
+    """Read the utterances of a list without labels, or of a label file."""
+    names = [line for _, line in numbered_lines(path)]
+    # Names of utterances have no spaces or commas, so lines with several fields have labels.
+    if any(len(name.split()) > 1 or "," in name for name in names):
+        return read_protocol(path)
+    repeated = len(names) - len(set(names))
+    if repeated or not names:
+        raise AsdfError(
+            f"{input_name(path)} has {len(names)} trials, {repeated} of them repeated. Is it the "
+            "challenge's list?"
+        )
+    return TrialList(names, np.zeros(len(names), np.int8))

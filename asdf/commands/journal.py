@@ -1,10 +1,13 @@
-"""Journals of long work: results are saved as they arrive, and the same command resumes.
+"""Journals of long work: results are saved as they arrive, the same command resumes, or in parts.
 
 Invariant: added entries survive any end of the process, including `kill -9`; a partial line is
 dropped. Only the same work resumes a journal: the same network, options and recordings, in the same
 order. A part of a list that several processes score on any machines consists of the entries of its
 recordings, as a single process for all would save them, in its own journal next to the output. The
 merged entries equal that process's journal, so every output has the same bytes.
+
+A part is the same command with --part K/N, by hand or as a job array of Slurm; the same command
+with --merge writes the outputs, whoever starts them.
 """
 
 from __future__ import annotations
@@ -12,15 +15,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 
+from asdf.commands.options import Command, flag, option
+from asdf.commands.outputs import STANDARD_INPUT, show
 from asdf.errors import AsdfError, InUseError, UsageError
+from asdf.facts import AUDIO_SUFFIXES
+from asdf.hub import SUFFIXES
 from asdf.places import split_part
 from asdf.runs.files import atomic_write, files_named, write_advice
 from asdf.runs.systems import can_lock
@@ -33,6 +41,15 @@ _SHOWN = 8
 _PART = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
 # Bytes of entries without an output in memory; more are in a temporary file.
 _HELD = 2**24
+# Options of the division, with the number of arguments that follow each.
+_OF_DIVISION = {"--part": 1, "--merge": 0, "--slurm": 1, "--max-running": 1, "--dry-run": 0}
+# Suffixes of files that are read in a folder; .scp is a table of Kaldi.
+_READ_SUFFIXES = AUDIO_SUFFIXES | {*SUFFIXES, ".py", ".scp"}
+
+NO_OUTPUT = (
+    "--part, --merge and --slurm save parts next to an output file. Give one with --scores, --csv "
+    "or --json."
+)
 
 
 class Journal:
@@ -166,8 +183,8 @@ def _as_number(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     raise UsageError(
-        f"a result has a {type(value).__name__}, which cannot be saved: a column with such values "
-        "needs `saved` and `restored`, or `kind` if they are a dataclass."
+        f"a {type(value).__name__} cannot be saved: its column needs `kind`, or `saved` and "
+        "`restored`."
     )
 
 
@@ -193,9 +210,7 @@ def _lock(journal: IO[bytes], output: Path) -> None:
         # A lock instead of a marker file, because it ends with its process in any case.
         can_lock(journal)
     except BlockingIOError:
-        raise InUseError(
-            f"another process is writing {output}. Wait for it, or give another output."
-        ) from None
+        raise InUseError(f"another process is writing {output}. Wait for it.") from None
 
 
 def _entries(file: IO[bytes]) -> Iterator[tuple[Entry, bytes]]:
@@ -267,7 +282,7 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
 
     Raises:
         UsageError: a part is missing, incomplete or of other work, or there are two divisions.
-        AsdfError: the journal cannot be written.
+        AsdfError: a journal cannot be read or written.
     """
     parts = _find_parts(output)
     with suppress(FileNotFoundError), journal_path(output).open("rb+") as journal:
@@ -276,18 +291,21 @@ def merge_parts(output: Path, work: Mapping[str, Any], count: int) -> list[Path]
         file.write(_header(work))
         for part, path in parts.items():
             mine = part.indices(count)
-            # One part at a time, because a list may have millions of entries.
-            known = _read_part(part, path, work)
-            if any(index not in mine for index in known):
-                raise UsageError(
-                    f"{path} contains results of other parts. Remove it, and run part "
-                    f"{part.number}/{part.of} again."
-                )
-            if len(known) < len(mine):
-                raise UsageError(
-                    f"part {part.number}/{part.of} is incomplete: it has results of {len(known)} "
-                    f"of its {len(mine)} recordings ({path}). Run it again; it resumes from there."
-                )
+            try:
+                with path.open("rb") as saved:
+                    is_ours = _is_of(saved.readline(), work)
+                    # One part at a time, because a list may have millions of entries. A recording
+                    # that changed was scored again, after its first entry.
+                    known = {entry["index"]: line for entry, line in _entries(saved)}
+            except OSError as error:
+                raise AsdfError(f"cannot read {path}: {error.strerror}.") from error
+            problem = ""
+            if not is_ours or any(index not in mine for index in known):
+                problem = f"is of another network, list or options: remove {path}, and score it"
+            elif len(known) < len(mine):
+                problem = f"is incomplete, {len(known)} of {len(mine)} recordings ({path}): run it"
+            if problem:
+                raise UsageError(f"part {part.number}/{part.of} {problem} again.")
             file.writelines(known[index] for index in mine)
     return list(parts.values())
 
@@ -298,25 +316,19 @@ def _find_parts(output: Path) -> dict[Part, Path]:
     Raises:
         UsageError: there are none, or not all, or those of two divisions.
     """
-    folder = output.resolve().parent
     before = f".{output.name}."
     label = re.compile(r"part-([0-9]+)-of-([0-9]+)")
     found: dict[Part, Path] = {}
-    for path in files_named(folder, f"{before}part-", end=_END):
+    for path in files_named(output.resolve().parent, f"{before}part-", end=_END):
         match = label.fullmatch(path.name.removeprefix(before).removesuffix(_END))
         if match is not None:
             found[Part(int(match[1]), int(match[2]))] = path
     divisions = sorted({part.of for part in found})
-    if not divisions:
-        raise UsageError(
-            f"--merge: no parts of {output} are done. Run the same command with --part 1/N to N/N "
-            "instead of --merge first."
-        )
-    if len(divisions) > 1:
-        raise UsageError(
-            f"--merge: {folder} contains parts of {' and of '.join(map(str, divisions))}. Remove "
-            f"the files {before}part-*-of-N* of all divisions but one."
-        )
+    if len(divisions) != 1:
+        problem = f"has parts of {' and of '.join(map(str, divisions))}: remove all but one kind."
+        if not divisions:
+            problem = "has no parts: run the same command with --part 1/N to N/N first."
+        raise UsageError(f"--merge: {output} {problem}")
     [of] = divisions
     every = [Part(number, of) for number in range(1, of + 1)]
     missing = [str(part.number) for part in every if part not in found]
@@ -328,22 +340,158 @@ def _find_parts(output: Path) -> dict[Part, Path]:
     return {part: found[part] for part in every}
 
 
-def _read_part(part: Part, path: Path, work: Mapping[str, Any]) -> dict[int, bytes]:
-    """Return the lines of a part's entries by index; the last one of an index counts.
+@dataclass(frozen=True, kw_only=True)
+class ArrayOptions:
+    """On many machines."""
+
+    part: str | None = option(
+        "do only the K-th of N parts of the work, on this machine, and save the results next to "
+        "the outputs, for --merge",
+        "K/N",
+    )
+    merge: bool = flag(
+        "write the outputs from the parts 1/N to N/N; they have the same bytes as from one process"
+    )
+    slurm: int | None = option(
+        "submit N parts as a Slurm job array, and a job that merges them; options after -- are "
+        "passed to sbatch",
+        "N",
+    )
+    max_running: int | None = option("maximum number of array tasks that run at a time", "N")
+    dry_run: bool = flag("print the jobs that --slurm would submit")
+
+    @property
+    def ways(self) -> list[str]:
+        """The given options that divide the work, of which only one is allowed."""
+        named = {
+            "--part": self.part is not None,
+            "--merge": self.merge,
+            "--slurm": self.slurm is not None,
+        }
+        return [name for name, is_named in named.items() if is_named]
+
+
+def split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments before '--', and those after it."""
+    words = list(arguments)
+    if "--" not in words:
+        return words, []
+    index = words.index("--")
+    return words[:index], words[index + 1 :]
+
+
+def split_sbatch(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments, and options of sbatch after '--'; [] without --slurm."""
+    # Without --slurm, '--' has its usual meaning: what follows are names of files.
+    is_array = any(word.partition("=")[0] == "--slurm" for word in arguments)
+    return split_at_dashes(arguments) if is_array else (list(arguments), [])
+
+
+def without_division(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of the undivided command."""
+    words = []
+    following = 0
+    for word in arguments:
+        if following:
+            following -= 1
+            continue
+        name, equals, _ = word.partition("=")
+        if name not in _OF_DIVISION:
+            words.append(word)
+        elif not equals:
+            following = _OF_DIVISION[name]
+    return words
+
+
+def check_division(args: ArrayOptions, sbatch_options: Sequence[str]) -> None:
+    """Raise a UsageError for contradictory options of a division."""
+    of_slurm = sbatch_options or args.max_running is not None or args.dry_run
+    refusals = {
+        f"{' and '.join(args.ways)} exclude each other: --slurm does all that the others do. Give "
+        "one of them.": len(args.ways) > 1,
+        "--max-running, --dry-run and sbatch options after -- need --slurm N.": of_slurm
+        and args.slurm is None,
+        "--slurm and --max-running: give a number from 1 to 999,999.": not all(
+            number is None or 1 <= number < 1_000_000 for number in (args.slurm, args.max_running)
+        ),
+    }
+    for message, applies in refusals.items():
+        if applies:
+            raise UsageError(message)
+    if args.part is not None:
+        Part.parse(args.part)
+
+
+def _files_of(named: Sequence[str | Path | None]) -> tuple[str, ...]:
+    """Return the given files, and for folders their recordings, weights, tables and code."""
+    files = []
+    for name in named:
+        if name is None:
+            continue
+        if not Path(name).is_dir():
+            files.append(str(name))
+            continue
+        # Sorted: file systems list names in any order, and the files identify the work. A folder
+        # may also contain outputs.
+        for path in sorted(Path(name).rglob("*")):
+            if path.suffix.lower() in _READ_SUFFIXES and not path.name.startswith("."):
+                files.append(str(path))
+    return tuple(files)
+
+
+def submit_list(
+    command: Command[Any],
+    arguments: Sequence[str],
+    sbatch_options: Sequence[str],
+    output: Path | None,
+    named: Sequence[str | Path | None],
+) -> None:
+    """Submit the missing parts and their merge, or print what would be submitted.
+
+    Args:
+        output: Output next to which parts are saved; None: none is a file.
+        named: Files and folders that are read; replacing them makes the work different.
 
     Raises:
-        UsageError: they are of other work.
-        AsdfError: it cannot be read.
+        UsageError: an option is wrong, there is no Slurm here, or jobs for the same output are
+            queued.
+        AsdfError: Slurm refuses.
     """
-    try:
-        with path.open("rb") as file:
-            if not _is_of(file.readline(), work):
-                raise UsageError(
-                    f"part {part.number}/{part.of} was scored with another network, list or "
-                    f"options than this command ({path}). Score it again with the same ones, or "
-                    "remove it."
-                )
-            # A recording that changed was scored again, after its first entry.
-            return {entry["index"]: line for entry, line in _entries(file)}
-    except OSError as error:
-        raise AsdfError(f"cannot read {path}: {error.strerror}.") from error
+    from asdf.launcher import PartArray, check_array_options, sbatch_words, submit_parts
+
+    args = command.read(arguments)
+    words = without_division(arguments)
+    problem = ""
+    if output is None:
+        problem = NO_OUTPUT
+    elif any(name in STANDARD_INPUT for name in named):
+        problem = "--slurm starts several processes, which cannot share standard input ('-')."
+    elif command.read(words).ways:
+        # Each part would divide the work again.
+        problem = "an option is abbreviated: write --slurm, --max-running and --dry-run in full."
+    if problem:
+        raise UsageError(problem)
+    assert output is not None
+    array = PartArray(tuple(words), _files_of(named), args.slurm, output, Path.cwd())
+    if array.is_merged():
+        show(f"nothing to submit: {output} exists already. Remove it to compute it again.")
+        return
+    missing = array.missing()
+    options = sbatch_words(array, missing, args.max_running, sbatch_options)
+    if args.dry_run:
+        for name, sbatch in options.items():
+            show(f"# sbatch {shlex.join([*sbatch, str(array.scripts / name)])}")
+            show(array.parts_script() if name == "parts.sh" else array.merge_script())
+        return
+    check_array_options(sbatch_options, "parts", "this machine does all of the work")
+    job, merge = submit_parts(array, options)
+    done = f"{args.slurm - len(missing)} of {args.slurm} parts were done before"
+    if missing:
+        done = f"submitted {len(missing)} of {args.slurm} parts as job {job}"
+    jobs = ",".join(filter(None, (job, merge)))
+    show(
+        f"{done}, and their merge as job {merge}\n"
+        f"  watch: squeue --job {jobs}; the jobs' output is in {array.scripts}\n"
+        f"  cancel all: scancel {jobs.replace(',', ' ')}\n"
+        "The same command submits unfinished parts again."
+    )

@@ -30,17 +30,21 @@ import numpy as np
 
 from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show
+from asdf.commands.score_recordings import audio_files, find_recordings
 from asdf.corpora import (
     SPLITS,
     choose,
     columns_by_path,
     columns_from_names,
+    has_class_folders,
+    is_known,
     parse_located,
     read_class_folders,
+    read_protocol,
     split_trials,
 )
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.declared_corpora import read_chosen
+from asdf.recipe.declared_corpora import read_chosen, read_named
 from asdf.runs.streams import show_error
 from asdf.tables.renderers import as_lines
 from asdf.tables.table import Table, counts
@@ -48,7 +52,7 @@ from asdf.text import quoted_and_more
 from asdf.trials.label_words import LABEL_NAMES, Columns, plain_word
 from asdf.trials.lists import check_files, open_tree, read_list
 from asdf.trials.table import write_trials
-from asdf.trials.trial_list import TrialList, bare_name
+from asdf.trials.trial_list import UNLABELLED, TrialList, bare_name
 
 _LISTS = ("train", "dev", "eval")
 _SHOWN = 5
@@ -120,9 +124,20 @@ def main(arguments: list[str]) -> int:
     is_located = parse_located(args.data) is not None
     usual = trials.folder if is_located else data.parent
     into = args.output or (data if data.is_dir() else usual)
+    rows = []
+    numbers: dict[str, list[int]] = defaultdict(list)
     for name, part in lists.items():
+        rows.append(f"{into / name}_list.txt")
         write_trials(into / f"{name}_list.txt", _relative(part, into))
-    show("\n".join(_describe(lists, into)))
+        bona_fide = int((part.labels == 1).sum())
+        numbers["trials"].append(len(part))
+        numbers["bona fide"].append(bona_fide)
+        numbers["spoof"].append(len(part) - bona_fide)
+        for column in ("speaker", "attack"):
+            if column in part.columns:
+                numbers[f"{column}s"].append(len({*part.columns[column]} - _UNKNOWN))
+    columns = [counts(key, values) for key, values in numbers.items()]
+    show("\n".join(as_lines(Table(rows, columns, "written"))))
     _warn(lists)
     return 0
 
@@ -140,8 +155,8 @@ def _read_shares(text: str) -> dict[str, float]:
     # Decimal shares may not sum to exactly 100 in floating point.
     if len(numbers) != len(_LISTS) or min(numbers) < 0 or abs(sum(numbers) - 100) > 1e-6:
         raise UsageError(
-            f"--shares {text}: expected three percentages for train, dev and eval with a sum of "
-            "100, such as 80,10,10 or 80,20,0."
+            f"--shares {text}: expected percentages for train, dev and eval with a sum of 100, "
+            "such as 80,10,10."
         )
     return {name: share / 100 for name, share in zip(_LISTS, numbers, strict=True) if share}
 
@@ -153,23 +168,28 @@ def _read(args: ListsOptions) -> TrialList:
         UsageError: there is no such folder or file, or --columns is malformed.
         AsdfError: it cannot be read, or recordings of a table are missing.
     """
-    columns = Columns(_read_columns(args.columns), args.bona_fide)
+    names = {}
+    for word in args.columns.split(",") if args.columns else ():
+        ours, sign, theirs = (part.strip() for part in word.partition("="))
+        if not (ours and sign and theirs):
+            raise UsageError(f"--columns {args.columns}: expected path=wav,label=truth.")
+        names[ours] = theirs
+    columns = Columns(names, args.bona_fide)
     if parse_located(args.data) is not None:
         folder = args.folder or Path()
         trials = read_chosen(choose(args.data), folder, columns=columns, name=args.data).trials
         check_files([trials])
         if trials.count_unlabelled:
             raise UsageError(
-                f"{args.data}: {trials.count_unlabelled} recordings have no label, which lists "
-                "need. Append ?label=FIELD to name the field with the labels."
+                f"{args.data}: {trials.count_unlabelled} recordings have no label. Append "
+                "?label=FIELD to name the field with the labels."
             )
         return trials
     data = Path(args.data)
     if data.is_dir():
         if args.columns:
             raise UsageError(
-                f"--columns names the columns of a table, but {args.data} is a folder. Use --names "
-                "or --table to add columns."
+                f"--columns is for a table, but {args.data} is a folder. Use --names or --table."
             )
         tree = open_tree(data)
         reading = read_class_folders(tree, "", columns.bona_fide_values)
@@ -183,18 +203,6 @@ def _read(args: ListsOptions) -> TrialList:
     trials = read_list(data, folder, args.data, stated)
     check_files([trials])
     return trials
-
-
-def _read_columns(text: str | None) -> dict[str, str]:
-    names = {}
-    for word in text.split(",") if text else ():
-        ours, sign, theirs = (part.strip() for part in word.partition("="))
-        if not (ours and sign and theirs):
-            raise UsageError(
-                f"--columns {text}: expected OURS=THEIRS, such as path=wav,label=truth."
-            )
-        names[ours] = theirs
-    return names
 
 
 def _from_table(path: Path, trials: TrialList) -> dict[str, list[str]]:
@@ -219,8 +227,8 @@ def _from_table(path: Path, trials: TrialList) -> dict[str, list[str]]:
     if missing:
         raise AsdfError(
             f"{path} has no row for {len(missing)} of the {len(trials)} recordings: "
-            f"{quoted_and_more(missing, _SHOWN)}. Rows are matched by path, or by file name if all "
-            "file names in the table are distinct. Add the rows, or correct their paths."
+            f"{quoted_and_more(missing, _SHOWN)}. Rows are matched by path, or by file name if "
+            "these are distinct."
         )
     return columns
 
@@ -253,22 +261,6 @@ def _relative(trials: TrialList, into: Path) -> TrialList:
     # The list itself is the split.
     columns = {name: values for name, values in trials.columns.items() if name != "split"}
     return replace(trials, ids=ids, columns=columns)
-
-
-def _describe(lists: Mapping[str, TrialList], into: Path) -> list[str]:
-    rows = []
-    numbers: dict[str, list[int]] = defaultdict(list)
-    for name, part in lists.items():
-        rows.append(f"{into / name}_list.txt")
-        bona_fide = int((part.labels == 1).sum())
-        numbers["trials"].append(len(part))
-        numbers["bona fide"].append(bona_fide)
-        numbers["spoof"].append(len(part) - bona_fide)
-        for column in ("speaker", "attack"):
-            if column in part.columns:
-                numbers[f"{column}s"].append(len({*part.columns[column]} - _UNKNOWN))
-    columns = [counts(key, values) for key, values in numbers.items()]
-    return as_lines(Table(rows, columns, "written"))
 
 
 def _warn(lists: Mapping[str, TrialList]) -> None:
@@ -304,3 +296,68 @@ def _warn(lists: Mapping[str, TrialList]) -> None:
             f"warning: {len(shared)} speakers are in the folders of several lists "
             f"({quoted_and_more(shared, _SHOWN)}). --divide puts each speaker in one list."
         )
+
+
+def read_recordings(
+    named: str, folder: Path | None, subset: str | None = None, *, classes: bool = False
+) -> TrialList:
+    """Return the trials of an input, with paths.
+
+    Args:
+        named: Folder of recordings; list or table of trials; protocol of any corpus; or name of a
+            corpus.
+        folder: Folder that paths are relative to, or that contains the recordings of a protocol or
+            corpus.
+        subset: Subset of a protocol.
+        classes: Whether subfolders such as real/ and fake/ determine the classes of recordings.
+
+    Raises:
+        UsageError: there is no such file or corpus, or it needs a folder.
+        AsdfError: it cannot be read, or recordings are missing.
+    """
+    path = Path(named)
+    # A corpus's name takes precedence over a file with that name.
+    if is_known(named):
+        if folder is None and parse_located(named) is None:
+            raise UsageError(f"{named} is the name of a corpus. Give its folder with --folder.")
+        return read_named(named, folder or Path())
+    if path.is_dir():
+        name = path.name or "recordings"
+        if classes and has_class_folders(open_tree(path)):
+            reading = read_class_folders(open_tree(path), "")
+            return replace(reading.trials, name=name, folder=path)
+        ids = [Path(each).relative_to(path).as_posix() for each in find_recordings([named]).paths]
+        return TrialList(ids, np.full(len(ids), UNLABELLED, np.int8), name=name, folder=path)
+    if not path.exists():
+        raise UsageError(
+            f"there is no list, folder or corpus {named}; `python -m asdf corpora` lists corpora."
+        )
+    if subset is None:
+        try:
+            # Only a file that is not a list is read as a protocol.
+            return read_list(path, path.parent if folder is None else folder, path.stem)
+        except AsdfError as error:
+            if folder is None:
+                raise AsdfError(
+                    f"{error} If it is a protocol, give the folder of its recordings with --folder."
+                ) from None
+    if folder is None:
+        raise UsageError(f"{path} is a protocol. Give the folder of its recordings with --folder.")
+    return _locate(read_protocol(path, subset), path, folder)
+
+
+def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:
+    """Return the trials of a protocol, with the paths of their recordings as ids."""
+    paths: dict[str, str] = {}
+    for file in audio_files(folder):
+        # For duplicates, the first path in this order is used, on every file system.
+        paths.setdefault(bare_name(file.name), file.relative_to(folder).as_posix())
+    names = [bare_name(utterance) for utterance in trials.ids]
+    missing = [name for name in names if name not in paths]
+    if missing:
+        raise AsdfError(
+            f"{len(missing)} of the {len(trials)} trials of {protocol} have no recording in "
+            f"{folder}: {quoted_and_more(missing, _SHOWN)}. Check --folder."
+        )
+    ids = [paths[name] for name in names]
+    return replace(trials, ids=ids, name=protocol.stem, folder=folder)

@@ -22,6 +22,8 @@ from asdf.errors import UsageError
 from asdf.runs.streams import STDOUT, STREAM, descriptor_of, is_stdout, stream_name
 from asdf.text import PROGRAM, as_typed, printable
 
+STANDARD_INPUT = (STREAM, "/dev/stdin")
+
 GREEN, RED, AMBER, GREY = "32", "31", "33", "90"
 """Colours of a terminal, for `in_colour`."""
 
@@ -40,7 +42,7 @@ def text_stream(outputs: Sequence[Path | None]) -> TextIO:
     if len(streamed) > 1:
         raise UsageError(
             f"{len(streamed)} outputs go to standard output ({', '.join(streamed)}) and would be "
-            "mixed. Write all but one of them to files."
+            "mixed. Write all but one to files."
         )
     return sys.stderr if streamed else sys.stdout
 
@@ -53,10 +55,7 @@ def check_inputs(inputs: Iterable[Path | None]) -> None:
     """
     streamed = [path for path in inputs if path is not None and str(path) == STREAM]
     if len(streamed) > 1:
-        raise UsageError(
-            f"two inputs are '{STREAM}', but standard input can be read only once. Give a file for "
-            "one of them."
-        )
+        raise UsageError(f"two inputs are '{STREAM}', but standard input can be read only once.")
 
 
 def check_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
@@ -70,8 +69,7 @@ def check_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) ->
     written = [path.resolve() for path in outputs if path and not is_stdout(path)]
     if len(set(written)) < len(written) or read.intersection(written):
         raise UsageError(
-            "an output has the same path as an input or another output and would overwrite it. "
-            "Give each output a file of its own."
+            "an output has the same path as an input or another output and would overwrite it."
         )
 
 
@@ -83,7 +81,7 @@ def check_file(path: Path) -> None:
     """
     if str(path) == STREAM:
         raise UsageError(
-            f"'{STREAM}' is standard output, but this output is a binary file. Give a file name."
+            f"'{STREAM}' is standard output, but this output is a binary file: give its name."
         )
 
 
@@ -163,9 +161,7 @@ def base_of_several(option: str, path: Path, name: str, suffixes: Collection[str
         UsageError: it is standard output.
     """
     if is_stdout(path):
-        raise UsageError(
-            f"{option} writes several files, which cannot go to standard output. Give a file name."
-        )
+        raise UsageError(f"{option} writes several files, which cannot go to standard output.")
     if path.is_dir() or str(path).endswith(os.sep):
         return path / name
     # Only known suffixes are removed, because a name may contain a dot, as in 'call.2'.

@@ -34,38 +34,27 @@ Exit status: 0 all recordings scored, 1 some could not be scored, 2 error in the
 
 from __future__ import annotations
 
+import math
 import shlex
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from asdf.commands.options import Command
-from asdf.commands.outputs import first_file, show, text_stream
-from asdf.commands.score_options import (
-    NO_OUTPUT,
-    STANDARD_INPUT,
-    DetectorOptions,
-    NetworkOptions,
-    ScoreOptions,
-    check_division,
-    check_speaker_options,
-    name_network,
-    split_sbatch,
-    submit_list,
-    window_option,
-    without_division,
-)
+from asdf.commands.journal import ArrayOptions, check_division, split_sbatch, submit_list
+from asdf.commands.options import NETWORK_HELP, Command, WeightsOptions, argument, flag, option
+from asdf.commands.outputs import STANDARD_INPUT, first_file, show, text_stream
 from asdf.errors import AsdfError, UsageError
-from asdf.hub import find_published, parse_name
+from asdf.facts import AUDIO_SUFFIXES
+from asdf.hub import PREFIX, SUFFIXES, find_published, parse_name
+from asdf.places import split_part
+from asdf.runs.layout import Layout
 from asdf.runs.streams import show_error
-from asdf.shipped import is_shipped
+from asdf.shipped import SMALL, is_shipped
 from asdf.text import PROGRAM, count_of
 
 if TYPE_CHECKING:
@@ -74,6 +63,117 @@ if TYPE_CHECKING:
     from asdf.scoring.detector import Detector
     from asdf.scoring.document import Heading
     from asdf.scoring.scored import Scored, WindowScore
+
+Precision = Literal["auto", "fp32", "tf32", "bf16"]
+Engine = Literal["auto", "graph", "packed", "plain"]
+SpeechCheck = Literal["built-in", "silero", "off"]
+SMALL_HELP = f"{NETWORK_HELP}; default: the detector shipped with ASDF"
+
+
+def check_threshold(threshold: float) -> None:
+    """Raise a UsageError if a threshold is not a number."""
+    if not math.isfinite(threshold):
+        raise UsageError(
+            f"a threshold of {threshold:g} would give every recording the same verdict. "
+            "Give a finite number."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions(WeightsOptions):
+    """How the network scores."""
+
+    network: str = argument(NETWORK_HELP, "NETWORK")
+    full_length: bool = flag(
+        "score whole recordings up to 62.5 s, even with a network that was imported with the "
+        "published length of 64,600 samples"
+    )
+    threshold: float | None = option(
+        "lowest score that is called bona fide", "T", check=check_threshold
+    )
+    device: str = option("device: auto (a GPU if available), cpu, cuda or cuda:1", default="auto")
+    threads: int | None = option(
+        "number of CPU threads (1 for networks below 10 million parameters, else the number of"
+        " usable cores)",
+        "N",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorOptions(NetworkOptions):
+    """How the network scores, and how whole recordings are judged."""
+
+    no_parts: bool = flag(
+        "do not search long recordings for spoofed parts; the search makes scoring about three "
+        "times slower"
+    )
+    speech_check: SpeechCheck = option(
+        "speech detector for whole recordings (%(default)s: energy, modulation and voicing); "
+        "recordings without speech get no verdict; silero needs the package silero-vad",
+        default="built-in",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(DetectorOptions, ArrayOptions):
+    """Options of `python -m asdf score`."""
+
+    network: str = argument(SMALL_HELP, "NETWORK", default=SMALL)
+    recordings: tuple[str, ...] = argument(
+        "recordings to score, by file, folder or list (.txt, .lst, .csv, .tsv); - is standard "
+        "input",
+        "FILE|FOLDER|LIST",
+    )
+    csv: Path | None = option("write the results as a CSV table; - is standard output", "OUT")
+    json: Path | None = option("write the results as JSON; - is standard output", "OUT")
+    scores: Path | None = option("write a score file; needs lists with labels, or --label", "OUT")
+    label: str | None = option(
+        "class of all given recordings, e.g. a folder of genuine calls; gives trial scores, and "
+        "the labels for --scores",
+        choices=("bona-fide", "spoof"),
+    )
+    trial: bool = flag(
+        "compute trial scores: of the length that the network's protocol uses, even without labels"
+    )
+    window: float | None = option(
+        "also score windows of S seconds; plotted as text, and as SVG next to OUT", "S"
+    )
+    hop: float | None = option("hop between windows in seconds (half a window)", "S")
+    segments: Path | None = option(
+        "mark spoofed parts: write OUT.rttm, OUT.json with frame scores, and plots; needs a "
+        "network with a frame-level head",
+        "OUT",
+    )
+    segment_threshold: float = option(
+        "mark frames that score below T (%(default)s: spoof is more likely)",
+        "T",
+        default=0.0,
+        check=check_threshold,
+    )
+    rttm: Path | None = option(
+        "score each speaker of a conversation, with the turns in this RTTM file", "TURNS"
+    )
+    folder: Path | None = option(
+        "folder that paths in lists are relative to (the folder of the list)"
+    )
+    precision: Precision = option(
+        "number format of the network (%(default)s: tf32 on GPUs that support it, else fp32); tf32 "
+        "and bf16 are faster and less precise",
+        default="auto",
+    )
+    engine: Engine = option(
+        "what computes the network (%(default)s): plain, as in training; packed, with weights "
+        "rearranged for a CPU, which is faster; graph, ONNX Runtime, for the detector small alone; "
+        "auto is the last of these that there is; scores agree within 1e-5",
+        default="auto",
+    )
+    column: tuple[str, ...] = option(
+        "class path of a column of your own, as 'my_column.Margin'; repeatable",
+        "CLASS",
+        default=(),
+        repeated=True,
+    )
+
 
 COMMAND = Command(
     "score",
@@ -100,10 +200,15 @@ def main(arguments: list[str]) -> int:
     """
     arguments, sbatch_options = split_sbatch(arguments)
     args = name_network(COMMAND.read(arguments))
-    check_speaker_options(args)
+    of_whole = ("scores", "trial", "label", "window", "segments")
+    unfit = [f"--{name}" for name in of_whole if getattr(args, name)]
+    if args.rttm is not None and unfit:
+        raise UsageError(f"{unfit[0]}: for whole recordings, not for the speakers of --rttm.")
     check_division(args, sbatch_options)
+    outputs = [args.csv, args.json, args.scores]
     if args.slurm is not None:
-        _submit(args, arguments, sbatch_options)
+        named = [args.network, *args.recordings, args.rttm, args.base, args.network_folder]
+        submit_list(COMMAND, arguments, sbatch_options, first_file(outputs), named)
         return 0
     if parse_name(args.network) is None and not is_shipped(args.network):
         find_published(Path(args.network))
@@ -112,41 +217,73 @@ def main(arguments: list[str]) -> int:
         show("loading the network ...", sys.stderr)
     window = window_option(args)
     # Checked here, so that two outputs on standard output are refused before hours of scoring.
-    screen = text_stream([args.csv, args.json, args.scores])
+    screen = text_stream(outputs)
+    # torch is needed from here on.
+    from asdf.commands.score_recordings import saved_standard_input
+
     # Saved to a file, because decoders seek, and a pipe cannot.
-    with _saved_standard_input(args.recordings) as (names, stdin_path):
+    with saved_standard_input(args.recordings) as (names, stdin_path):
         # The undivided command reproduces the results.
         repeated = [word for word in arguments if word != "--merge"]
         command = f"{PROGRAM} score {shlex.join(repeated)}"
-        # torch is needed from here on, and takes seconds to import.
         recordings = _find_recordings(args, names)
         return _score_into_outputs(args, recordings, screen, command, window, stdin_path)
 
 
-def _submit(args: ScoreOptions, arguments: list[str], sbatch_options: list[str]) -> None:
-    """Submit the scoring to Slurm.
+def name_network(args: ScoreOptions) -> ScoreOptions:
+    """Return the options with the shipped detector if only recordings are given.
 
     Raises:
-        UsageError: there is no output next to which parts could be saved, or an option is wrong.
-        AsdfError: Slurm refuses.
+        UsageError: a network is given, but not before recordings.
     """
-    if any(name in STANDARD_INPUT for name in args.recordings):
-        raise UsageError(
-            "--slurm starts several processes, which cannot share standard input ('-'). Give "
-            "files, folders or lists."
-        )
-    output = first_file([args.csv, args.json, args.scores])
-    if output is None:
-        raise UsageError(NO_OUTPUT)
-    words = without_division(arguments)
-    # Each part would divide the work again.
-    if COMMAND.read(words).ways:
-        raise UsageError(
-            "an option is abbreviated. Write --slurm, --max-running and --dry-run in full: each "
-            "part would otherwise divide the work again."
-        )
-    named = [args.network, *args.recordings, args.rttm, args.base, args.network_folder]
-    submit_list(args, words, sbatch_options, output, named)
+    # The most likely mistakes are found here, before the seconds for importing torch.
+    for word in args.recordings:
+        path = Path(word)
+        is_network = path.suffix.lower() in SUFFIXES
+        if path.exists():
+            # An existing folder holds recordings, whatever its suffix.
+            is_network = is_network and not path.is_dir()
+        else:
+            is_network = is_network or word == SMALL or word.startswith(PREFIX)
+        if is_network:
+            after = args.network if _is_recording(args.network) else "call.mp3"
+            raise UsageError(
+                f"{word} is a network, which comes before the recordings: "
+                f"python -m asdf score {word} {after} ..."
+            )
+    if not _is_recording(args.network):
+        return args
+    return replace(args, network=SMALL, recordings=(args.network, *args.recordings))
+
+
+def _is_recording(word: str) -> bool:
+    """Whether an argument means recordings, such as a folder that is neither network nor run."""
+    from asdf.commands.score_recordings import LIST_SUFFIXES
+
+    path = Path(split_part(word)[0])
+    if path.is_dir():
+        # The folder of a network on the hub, and the folder of a run.
+        marks = (path / "config.json", Layout(path).settings)
+        return not any(mark.is_file() for mark in marks)
+    return word in STANDARD_INPUT or path.suffix.lower() in AUDIO_SUFFIXES | LIST_SUFFIXES
+
+
+def window_option(args: ScoreOptions) -> tuple[float, float] | None:
+    """Return the window and the hop in seconds; None without --window.
+
+    Raises:
+        UsageError: they leave parts of a recording out, or contradict each other.
+    """
+    from asdf.scoring.whole_recording import in_samples
+
+    if args.window is None:
+        if args.hop is not None:
+            raise UsageError("--hop needs --window S, whose windows it spaces.")
+        return None
+    # Half a window, so that shorter parts are complete in some window.
+    hop = args.window / 2 if args.hop is None else args.hop
+    in_samples(args.window, hop)
+    return args.window, hop
 
 
 def _score_into_outputs(
@@ -168,18 +305,23 @@ def _score_into_outputs(
     Raises:
         AsdfError: the network cannot be read, or an output cannot be written.
     """
-    from asdf.commands.score_results import Results, segment_outputs
+    from asdf.commands.score_results import Outputs, Results, segment_outputs
     from asdf.runs.log import track
     from asdf.trials.how_scored import HowScored
 
     detector = open_detector(args, window)
-    segments = segment_outputs(args, detector)
+    written = args.csv, args.json, args.scores
+    segments = None
+    if args.segments is not None:
+        segments = segment_outputs(args.segments, args.segment_threshold, written)
+        # Refused before anything is scored or written, if the network gives no frames.
+        detector.score_many([], frames=True)
     # Published error rates are on trials: only trial scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
     heading = _heading(args, detector, recordings, are_trials, window, command)
-    work = _describe_work(args, detector, heading, window, are_trials)
-    outputs = (args, segments, work, screen, stdin_path)
-    with closing(Results(recordings, heading, *outputs)) as results:
+    work = _work_of(args, detector, heading, window, are_trials)
+    outputs = Outputs(*written, segments, args.part, args.merge)
+    with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
                 results.put_out()
@@ -209,21 +351,18 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
             list contradicts --label.
     """
     from asdf.commands.score_recordings import find_recordings, with_speakers
+    from asdf.trials.lists import missing_files
 
     recordings = find_recordings(names, args.folder, bool(args.scores) and args.label is None)
-    if len(recordings) > 1:
-        from asdf.trials.lists import missing_files
-
-        # Missing ones are named with the results; a folder that cannot be listed may be read.
-        with suppress(AsdfError):
-            missing_files(recordings.paths, Path())
+    # Missing ones are named with the results; a folder that cannot be listed may be read.
+    with suppress(AsdfError):
+        missing_files(recordings.paths if len(recordings) > 1 else [], Path())
     if args.label is not None:
         recordings.set_label(int(args.label == "bona-fide"))
     if args.scores and not recordings.are_labelled:
         raise UsageError(
-            "--scores needs the label of each recording. Give folders with real/ and fake/ in "
-            "them, or lists in ASDF's format ('relative/path.flac 1' per line), or --label "
-            "bona-fide or --label spoof if all recordings have the same class."
+            "--scores needs the label of each recording: folders with real/ and fake/, lists in "
+            "ASDF's format ('relative/path.flac 1' per line), or --label bona-fide or spoof."
         )
     return recordings if args.rttm is None else with_speakers(recordings, args.rttm)
 
@@ -258,7 +397,7 @@ def _heading(
     return replace(heading, made_by=made)
 
 
-def _describe_work(
+def _work_of(
     args: ScoreOptions,
     detector: Detector,
     heading: Heading,
@@ -267,7 +406,7 @@ def _describe_work(
 ) -> dict[str, Any]:
     """Return what a journal must match: everything that changes a score belongs here."""
     folder = args.network_folder
-    work: dict[str, Any] = {
+    work = {
         "scores": heading.scores,
         "length": [detector.length.min_samples, detector.length.max_samples],
         "window": window,
@@ -276,14 +415,14 @@ def _describe_work(
         # Entries of a journal without a column have no value of it; so with frames and digests.
         "columns": {column.key: column.work() for column in heading.columns},
     }
-    if args.segments is not None:
-        work["frames"] = True
-    if args.json is not None:
-        work["sha256"] = True
     # A recording without speech is not judged.
-    if not are_trials and detector.speech_check != "off":
-        work["speech_check"] = detector.speech_check
-    return work
+    checks = not are_trials and detector.speech_check != "off"
+    asked = {
+        "frames": args.segments is not None,
+        "sha256": args.json is not None,
+        "speech_check": checks and detector.speech_check,
+    }
+    return {**work, **{name: value for name, value in asked.items() if value}}
 
 
 def open_detector(args: NetworkOptions, window: tuple[float, float] | None = None) -> Detector:
@@ -333,7 +472,7 @@ def _score_all(
     if detector.takes_references:
         groups = recordings.by_reference()
     for reference, indices in groups.items():
-        sources = recordings.sources
+        sources: Sequence[Any] = recordings.speakers or recordings.paths
         if len(indices) < len(sources):
             sources = [sources[index] for index in indices]
         beside = detector.with_reference(reference) if reference else detector
@@ -346,8 +485,8 @@ def _score_all(
         ):
             result = replace(scored, index=indices[scored.index])
             over_time: list[WindowScore] = []
-            speaker = recordings.speaker(result.index)
-            if speaker is not None:
+            if recordings.speakers:
+                speaker = recordings.speakers[result.index].speaker
                 result = conclude_speaker(result, speaker)
             if window and result.path is not None and not result.error:
                 try:
@@ -370,25 +509,3 @@ def _termination_is_an_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _saved_standard_input(names: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
-    """Copy standard input to a file, if '-' is among the names.
-
-    Yields:
-        Names, with '-' replaced by the path of that file; and the path, '' without one.
-
-    Raises:
-        AsdfError: standard input cannot be read.
-    """
-    if not any(name in STANDARD_INPUT for name in names):
-        yield names, ""
-        return
-    with tempfile.NamedTemporaryFile(prefix="asdf-") as file:
-        try:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-            file.flush()
-        except OSError as error:
-            raise AsdfError(f"cannot read standard input: {error.strerror or error}.") from None
-        yield [file.name if name in STANDARD_INPUT else name for name in names], file.name

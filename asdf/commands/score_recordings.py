@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import sys
+import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from asdf.corpora import (
-    has_class_folders,
-    is_known,
-    parse_located,
-    read_class_folders,
-    read_protocol,
-)
+from asdf.commands.outputs import STANDARD_INPUT
+from asdf.corpora import parse_located, read_class_folders
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.places import near_name, split_part
 from asdf.recipe.declared_corpora import read_named
 from asdf.runs.log import LOG
-from asdf.segments import Speaker
-from asdf.text import from_here, is_address, quoted_and_more, shorten
+from asdf.text import from_here, is_address, shorten
 from asdf.trials.label_files import is_csv_list
 from asdf.trials.lists import is_any_table, open_tree, read_list
 from asdf.trials.table import is_trials_file
@@ -41,9 +37,9 @@ if TYPE_CHECKING:
     from asdf.scoring.columns import ScoreColumn
     from asdf.scoring.speakers import SpeakerRecording
 
+
 LIST_SUFFIXES = frozenset({".txt", ".lst", ".csv", ".tsv"})
 _TABLES = frozenset({".csv", ".tsv"})
-_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -112,9 +108,7 @@ class Recordings:
         for index, known in enumerate(self.labels):
             if known not in (-1, label):
                 raise UsageError(
-                    f"--label gives all recordings the same class, but a list gives "
-                    f"{self.paths[index]} the other class. Leave --label out, or score the list in "
-                    "a separate command."
+                    f"--label: a list gives {self.paths[index]} the other class. Leave --label out."
                 )
             self.labels[index] = label
             self.names[index] = self.names[index] or self.paths[index]
@@ -126,24 +120,11 @@ class Recordings:
         label = self.labels[index]
         return Recording(Path(self.paths[index]), self.names[index], label if label >= 0 else None)
 
-    @property
-    def sources(self) -> Sequence[Any]:
-        """Input of `Detector.score_many`: the paths, or the speakers."""
-        return self.speakers or self.paths
-
-    def speaker(self, index: int) -> Speaker | None:
-        """Return the speaker of a score; None: the score is of the whole recording."""
-        return self.speakers[index].speaker if self.speakers else None
-
-    def reference(self, index: int) -> str:
-        """Return the path of the reference of a recording; '' for none."""
-        return self._references.get(index, "")
-
     def by_reference(self) -> dict[str, Sequence[int]]:
         """Return the indices of recordings by the paths of their references, '' for none."""
         groups: dict[str, list[int]] = {}
         for index in range(len(self)):
-            groups.setdefault(self.reference(index), []).append(index)
+            groups.setdefault(self._references.get(index, ""), []).append(index)
         return dict(groups)
 
     @property
@@ -184,8 +165,8 @@ def with_speakers(recordings: Recordings, rttm: Path) -> Recordings:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(
-                f"two recordings have the name {name}, by which an RTTM file identifies "
-                "recordings. Score them in separate commands."
+                f"two recordings have the name {name}, by which an RTTM file names them. Score "
+                "them in separate commands."
             )
     speakers = Recordings()
     speakers.columns = (SpeakerColumn(),)
@@ -221,54 +202,45 @@ def find_recordings(
     """
     recordings = Recordings()
     for name in names:
-        if is_address(name):
-            raise UsageError(
-                f"{name} is an address, not a file. Download it, mount the store, or use a pipe: "
-                "curl -L ADDRESS | python -m asdf score NETWORK -"
-            )
-        found: Iterable[Recording]
-        if classes and Path(name).is_dir():
-            found = _recordings_of_trials(read_classes(Path(name)), None)
-        elif parse_located(name) is None:
-            found = _recordings_of(Path(name), folder)
-        else:
-            found = _recordings_of_trials(read_named(name, folder or Path()), folder)
-        for recording in found:
+        for recording in _recordings_of(name, folder, classes):
             recordings.add(recording)
     return recordings
 
 
-def _recordings_of(path: Path, folder: Path | None) -> Iterable[Recording]:
+def _recordings_of(name: str, folder: Path | None, classes: bool) -> Iterable[Recording]:
+    path = Path(name)
+    if is_address(name):
+        raise UsageError(
+            f"{name} is an address. Download it, or use a pipe: curl -L ADDRESS | python -m asdf "
+            "score NETWORK -"
+        )
     try:
         is_folder = path.is_dir()
         exists = is_folder or path.exists()
     except OSError as error:
         # The name is too long, or the folder may not be searched.
-        name = shorten(str(path))
-        raise UsageError(f"cannot access {name}: {error.strerror}. Check the path.") from None
+        raise UsageError(f"cannot access {shorten(name)}: {error.strerror}.") from None
+    if classes and is_folder:
+        return _recordings_of_trials(read_classes(path), None)
+    if parse_located(name) is not None:
+        return _recordings_of_trials(read_named(name, folder or Path()), folder)
     if is_folder:
-        files = list(_audio_files(path))
+        files = list(audio_files(path))
         if not files:
             suffixes = " ".join(sorted(AUDIO_SUFFIXES))
-            raise UsageError(
-                f"there are no audio files in the folder {path}. Known suffixes: {suffixes}"
-            )
+            raise UsageError(f"{path} has no audio files. Known suffixes: {suffixes}")
         return map(Recording, files)
-    if not exists:
-        file, part = split_part(str(path))
-        if part is not None and Path(file).is_file():
-            return [Recording(path)]
+    if path.suffix.lower() in LIST_SUFFIXES and exists:
+        return _recordings_in_list(path, path.parent if folder is None else folder)
+    file, part = split_part(name)
+    if not exists and (part is None or not Path(file).is_file()):
         raise UsageError(f"there is no file or folder {path}{from_here(path)}.{near_name(path)}")
-    if path.suffix.lower() not in LIST_SUFFIXES:
-        return [Recording(path)]
-    return _recordings_in_list(path, path.parent if folder is None else folder)
+    return [Recording(path)]
 
 
-def _audio_files(folder: Path) -> Iterator[Path]:
+def audio_files(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
-        raise UsageError(
-            f"cannot list the folder {error.filename}: {error.strerror}. Check its permissions."
-        )
+        raise UsageError(f"cannot list the folder {error.filename}: {error.strerror}.")
 
     for parent, folders, files in os.walk(folder, onerror=refuse):
         # Sorted in place, which os.walk follows: the order is the same on every file system.
@@ -317,61 +289,6 @@ def _recordings_of_trials(utterances: TrialList, folder: Path | None) -> Iterato
         yield Recording(utterances.path(index), name, label, reference)
 
 
-def read_recordings(
-    named: str, folder: Path | None, subset: str | None = None, *, classes: bool = False
-) -> TrialList:
-    """Return the trials of an input, with paths.
-
-    Args:
-        named: Folder of recordings; list or table of trials; protocol of any corpus; or name of a
-            corpus.
-        folder: Folder that paths are relative to, or that contains the recordings of a protocol or
-            corpus.
-        subset: Subset of a protocol.
-        classes: Whether subfolders such as real/ and fake/ determine the classes of recordings.
-
-    Raises:
-        UsageError: there is no such file or corpus, or it needs a folder.
-        AsdfError: it cannot be read, or recordings are missing.
-    """
-    path = Path(named)
-    # A corpus's name takes precedence over a file with that name.
-    if is_known(named):
-        if folder is None and parse_located(named) is None:
-            raise UsageError(
-                f"{named} is the name of a corpus, whose location is unknown. Give its folder with "
-                "--folder."
-            )
-        return read_named(named, folder or Path())
-    if path.is_dir():
-        name = path.name or "recordings"
-        if classes and has_class_folders(open_tree(path)):
-            reading = read_class_folders(open_tree(path), "")
-            return replace(reading.trials, name=name, folder=path)
-        ids = [Path(each).relative_to(path).as_posix() for each in find_recordings([named]).paths]
-        return TrialList(ids, np.full(len(ids), UNLABELLED, np.int8), name=name, folder=path)
-    if not path.exists():
-        raise UsageError(
-            f"there is no list, folder or corpus {named}. Check the path; `python -m asdf corpora` "
-            "lists the names of corpora."
-        )
-    if subset is None:
-        try:
-            # Only a file that is not a list is read as a protocol.
-            return read_list(path, path.parent if folder is None else folder, path.stem)
-        except AsdfError as error:
-            if folder is None:
-                raise AsdfError(
-                    f"{error} If it is a protocol, give the folder of its recordings with --folder."
-                ) from None
-    if folder is None:
-        raise UsageError(
-            f"{path} is a protocol, which does not contain paths. Give the folder of its "
-            "recordings with --folder."
-        )
-    return _locate(read_protocol(path, subset), path, folder)
-
-
 def read_classes(folder: Path) -> TrialList:
     """Return the recordings of a folder with folders of the classes; their ids are their paths.
 
@@ -385,19 +302,23 @@ def read_classes(folder: Path) -> TrialList:
     return replace(reading.trials, ids=ids, folder=Path())
 
 
-def _locate(trials: TrialList, protocol: Path, folder: Path) -> TrialList:
-    """Return the trials of a protocol, with the paths of their recordings as ids."""
-    paths: dict[str, str] = {}
-    for file in _audio_files(folder):
-        # For duplicates, the first path in this order is used, on every file system.
-        paths.setdefault(bare_name(file.name), file.relative_to(folder).as_posix())
-    names = [bare_name(utterance) for utterance in trials.ids]
-    missing = [name for name in names if name not in paths]
-    if missing:
-        raise AsdfError(
-            f"{len(missing)} of the {len(trials)} trials of {protocol} have no recording in "
-            f"{folder}: {quoted_and_more(missing, _SHOWN)}. The folder is searched for audio files "
-            "with these names. Check that --folder is the folder of this set."
-        )
-    ids = [paths[name] for name in names]
-    return replace(trials, ids=ids, name=protocol.stem, folder=folder)
+@contextmanager
+def saved_standard_input(names: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
+    """Copy standard input to a file, if '-' is among the names.
+
+    Yields:
+        Names, with '-' replaced by the path of that file; and the path, '' without one.
+
+    Raises:
+        AsdfError: standard input cannot be read.
+    """
+    if not any(name in STANDARD_INPUT for name in names):
+        yield names, ""
+        return
+    with tempfile.NamedTemporaryFile(prefix="asdf-") as file:
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+            file.flush()
+        except OSError as error:
+            raise AsdfError(f"cannot read standard input: {error.strerror or error}.") from None
+        yield [file.name if name in STANDARD_INPUT else name for name in names], file.name

@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields, replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 
 from asdf.arrays import Floats
-from asdf.commands.journal import Entry, Journal, Part, merge_parts, stamp_of
-from asdf.commands.outputs import base_of_several, first_file, is_stream
-from asdf.commands.score_options import NO_OUTPUT, ScoreOptions
-from asdf.commands.score_plots import frames_as_windows, loudness_of, svg_plot
+from asdf.commands.journal import NO_OUTPUT, Entry, Journal, Part, merge_parts, stamp_of
+from asdf.commands.outputs import base_of_several, check_overwriting, first_file, is_stream
 from asdf.commands.score_recordings import Recordings
-from asdf.commands.score_tables import CsvTable, JsonTable, Row, Screen
+from asdf.commands.score_tables import (
+    CsvTable,
+    JsonTable,
+    Row,
+    Screen,
+    frames_as_windows,
+    loudness_of,
+    svg_plot,
+)
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.interchange import find_network
@@ -36,9 +42,6 @@ from asdf.text import printable
 from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_files import write_recorded
 from asdf.trials.trial_list import bare_name
-
-if TYPE_CHECKING:
-    from asdf.scoring.detector import Detector
 
 # What follows from the command, or is saved in another form.
 _NOT_SAVED = {"index", "path", "name", "verdict", "threshold", "extras", "values", "columns"}
@@ -55,25 +58,13 @@ def _write_plots(base: Path, plots: Iterable[tuple[str, str]]) -> int:
     names: set[str] = set()
     for path, plot in plots:
         first = name = f"{base.name} - {Path(path).stem}"
-        number = 1
         # Recordings in two folders may have the same name, but need different plots.
+        numbers = count(2)
         while name in names:
-            number += 1
-            name = f"{first} ({number})"
+            name = f"{first} ({next(numbers)})"
         names.add(name)
         write_text(base.parent / f"{name}.svg", plot)
     return len(names)
-
-
-def write_window_plots(table: Path, heading: Heading, rows: Iterable[Row]) -> int:
-    """Write a plot of each recording that has windows, next to a table; return their number."""
-    kind = "LLR" if heading.kind == "llr" else heading.kind
-    plots = (
-        (row.result.name, svg_plot(row.windows, row.result.name, kind, heading.threshold))
-        for row in rows
-        if row.windows
-    )
-    return _write_plots(table.with_name(table.stem), plots)
 
 
 @dataclass(frozen=True)
@@ -92,13 +83,11 @@ class SegmentOutputs:
     threshold: float
 
     @property
-    def rttm(self) -> Path:
+    def files(self) -> tuple[Path, Path]:
+        """The RTTM, and the JSON."""
         # with_suffix would not do: a name may contain a dot, as in 'call.2'.
-        return self.base.with_name(f"{self.base.name}.rttm")
-
-    @property
-    def json(self) -> Path:
-        return self.base.with_name(f"{self.base.name}.json")
+        name = self.base.name
+        return self.base.with_name(f"{name}.rttm"), self.base.with_name(f"{name}.json")
 
     def write(self, network: str, rows: Callable[[], Iterator[Row]]) -> None:
         """Write RTTM and JSON.
@@ -107,7 +96,8 @@ class SegmentOutputs:
             rows: Function that yields the rows of all recordings, from the first one at each call.
         """
         by_path = {}
-        with atomic_write(self.json) as file:
+        rttm, frame_scores = self.files
+        with atomic_write(frame_scores) as file:
             heading = json.dumps({"network": network, "threshold": self.threshold}, indent=1)
             file.write(heading.removesuffix("\n}") + ',\n "recordings": [')
             between = "\n"
@@ -128,13 +118,10 @@ class SegmentOutputs:
             file.write("\n ]\n}\n")
         # Bare names, as in corpora, or paths if two are equal.
         bare = {bare_name(path): timed for path, timed in by_path.items()}
-        write_rttm(self.rttm, bare if len(bare) == len(by_path) else by_path)
+        write_rttm(rttm, bare if len(bare) == len(by_path) else by_path)
 
-    def write_plots(self, rows: Iterable[Row]) -> int:
-        """Write plots of the first recordings; return their number."""
-        return _write_plots(self.base, islice(self._plots(rows), _MOST_PLOTS))
-
-    def _plots(self, rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+    def plots(self, rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+        """Yield the path and the plot of each recording."""
         for row in rows:
             name, path, frames = row.result.name, row.result.path, row.result.frames
             if frames is None or path is None:
@@ -143,31 +130,31 @@ class SegmentOutputs:
             loudness: Floats = np.zeros(1)
             with suppress(AsdfError, OSError):
                 loudness = loudness_of(path, frames.seconds)
-            windows = frames_as_windows(frames)
-            kind = "frame score"
-            yield name, svg_plot(windows, name, kind, self.threshold, loudness, frames.marked)
+            drawn = frames_as_windows(frames), name, "frame score", self.threshold
+            yield name, svg_plot(*drawn, loudness, frames.marked)
 
 
-def segment_outputs(args: ScoreOptions, detector: Detector) -> SegmentOutputs | None:
+@dataclass(frozen=True)
+class Outputs:
+    """What a command writes; None is not requested. A part of the work writes its journal alone."""
+
+    csv: Path | None
+    json: Path | None
+    scores: Path | None
+    segments: SegmentOutputs | None
+    part: str | None
+    merge: bool
+
+
+def segment_outputs(path: Path, threshold: float, others: Sequence[Path | None]) -> SegmentOutputs:
     """Return the outputs of --segments: files, or 'segments' in a folder.
 
     Raises:
-        UsageError: they cannot be written there, another output has the same path, or the network
-            gives no frame scores.
+        UsageError: they cannot be written there, or another output has the same path.
     """
-    if args.segments is None:
-        return None
-    base = base_of_several("--segments", args.segments, "segments", (".rttm", ".json"))
-    outputs = SegmentOutputs(base, args.segment_threshold)
-    written = (outputs.rttm.resolve(), outputs.json.resolve())
-    for other in (args.csv, args.json, args.scores):
-        if other is not None and other.resolve() in written:
-            raise UsageError(
-                f"--segments would also write {other}, which is another output. Give one of them "
-                "another name."
-            )
-    # Checked before anything is scored or written.
-    detector.score_many([], frames=True)
+    base = base_of_several("--segments", path, "segments", (".rttm", ".json"))
+    outputs = SegmentOutputs(base, threshold)
+    check_overwriting((), [*outputs.files, *others])
     return outputs
 
 
@@ -182,8 +169,7 @@ class Results:
         self,
         recordings: Recordings,
         heading: Heading,
-        args: ScoreOptions,
-        segments: SegmentOutputs | None,
+        outputs: Outputs,
         work: Mapping[str, Any],
         screen: TextIO | None,
         stdin_path: str = "",
@@ -191,8 +177,6 @@ class Results:
         """Resume from what an earlier command with the same outputs saved.
 
         Args:
-            args: Options that name the outputs and the part of the recordings.
-            segments: Outputs of --segments; None without it.
             work: Facts that the scores depend on, besides the network's file and the recordings.
             screen: Stream for the lines; None: they are not shown.
             stdin_path: Path of the copy of standard input.
@@ -203,25 +187,23 @@ class Results:
         """
         self._recordings = recordings
         self._heading = heading
-        self._scores = args.scores
-        self._segments = segments
+        self._scores = outputs.scores
+        self._segments = outputs.segments
         self._stdin_path = stdin_path
-        self._tables: list[tuple[Path, type[CsvTable] | type[JsonTable]]] = []
-        if args.csv is not None:
-            self._tables.append((args.csv, CsvTable))
-        if args.json is not None:
-            self._tables.append((args.json, JsonTable))
-        self._has_digests = args.json is not None
+        kinds: tuple[tuple[Path | None, type[CsvTable] | type[JsonTable]], ...]
+        kinds = (outputs.csv, CsvTable), (outputs.json, JsonTable)
+        self._tables = [(path, kind) for path, kind in kinds if path is not None]
+        self._has_digests = outputs.json is not None
         self._screen = Screen(heading, screen, max(map(len, recordings.paths), default=0))
-        self._part = None if args.part is None else Part.parse(args.part)
+        self._part = None if outputs.part is None else Part.parse(outputs.part)
         self._mine = (self._part or Part(1, 1)).indices(len(recordings))
         self._next = self._mine.start
         self._next_writing = 1
         # Only a score file needs all of them at the end.
-        self._raw = array("d", [0.0]) * (len(recordings) if args.scores else 0)
+        self._raw = array("d", [0.0]) * (len(recordings) if outputs.scores else 0)
         self.failed = 0
         self._merged: list[Path] = []
-        self._entries = self._open_entries(args, work)
+        self._entries = self._open_entries(outputs, work)
         self._streams = ExitStack()
         self._live: list[tuple[IO[str], CsvTable | JsonTable]] = []
         for path, kind in self._tables:
@@ -230,27 +212,27 @@ class Results:
                 file = self._streams.enter_context(atomic_write(path))
                 self._live.append((file, kind(file, heading)))
 
-    def _open_entries(self, args: ScoreOptions, work: Mapping[str, Any]) -> Journal:
-        outputs = [path for path in (args.csv, args.json, args.scores) if path is not None]
+    def _open_entries(self, outputs: Outputs, work: Mapping[str, Any]) -> Journal:
+        written = [outputs.csv, outputs.json, outputs.scores]
         if self._segments is not None:
-            outputs += [self._segments.rttm, self._segments.json]
-        output = first_file(outputs)
-        count = len(self._recordings)
+            written += self._segments.files
+        output = first_file(written)
+        total = len(self._recordings)
         if output is None:
-            if args.merge or self._part is not None:
+            if outputs.merge or self._part is not None:
                 raise UsageError(NO_OUTPUT)
-            return Journal(None, work, count, self._still_holds)
+            return Journal(None, work, total, self._still_holds)
         network = self._heading.network
         # A commit on the hub never changes.
         if parse_name(network) is None:
             network = digest_of(find_network(network))
         # Identified by content, so that a network that was trained further is scored anew.
         work = {**work, "network": network, "recordings": self._recordings.digest()}
-        if args.merge:
-            self._merged = merge_parts(output, work, count)
+        if outputs.merge:
+            self._merged = merge_parts(output, work, total)
         part = "" if self._part is None else self._part.label()
-        journal = Journal(output, work, count, self._still_holds, part)
-        for path in outputs:
+        journal = Journal(output, work, total, self._still_holds, part)
+        for path in filter(None, written):
             if not is_stream(path):
                 remove_unfinished(path.resolve().parent, output=path.resolve().name)
         if journal.known:
@@ -333,8 +315,7 @@ class Results:
         Returns:
             Instructions on how to continue.
         """
-        self._write_tables(complete=False)
-        self._end_streams(complete=False)
+        self._write_the_rest(complete=False)
         if self._entries.path is not None:
             return "the same command resumes from there"
         return "with --csv or --json the same command could resume from there"
@@ -345,8 +326,7 @@ class Results:
         For a part, the journal is the output.
         """
         say = self._screen.say
-        self._write_tables(complete=True)
-        self._end_streams(complete=True)
+        self._write_the_rest(complete=True)
         if self._part is not None:
             self._screen.end()
             say(
@@ -355,7 +335,19 @@ class Results:
                 "the outputs."
             )
             return
-        self._write_scores(scored)
+        if self._scores is not None and self.failed:
+            say(
+                f"{self._scores} was not written, because a score file without some trials would "
+                "have another EER. Remove the failed recordings from the list, or repair them."
+            )
+        elif self._scores is not None:
+            # It imports torch, which a graph does without.
+            from asdf.interchange import network_digest
+
+            scored = replace(scored, network=network_digest(self._heading.network))
+            # Raw scores, even for a calibrated network, because calibrations are fitted on them.
+            listed = self._recordings
+            write_recorded(self._scores, listed.names, listed.labels, self._raw, scored)
         self._screen.end()
         if self._heading.decision:
             say(self._heading.decision)
@@ -364,15 +356,13 @@ class Results:
         if self.failed:
             say(f"{self.failed} of {len(self._recordings)} recordings could not be scored")
         files = [path for path, _ in self._tables if not is_stream(path)]
-        if files:
-            count = write_window_plots(files[0], self._heading, self._known_rows())
-            if count:
-                say(f"plots next to {files[0]}: {count}")
-        segments = self._segments
-        if segments is not None:
-            segments.write(self._heading.network, self._known_rows)
-            count = segments.write_plots(self._known_rows())
-            say(f"written to {segments.rttm} and {segments.json}, with {count} plots")
+        if files and (drawn := _write_plots(files[0].with_suffix(""), self._window_plots())):
+            say(f"plots next to {files[0]}: {drawn}")
+        if self._segments is not None:
+            self._segments.write(self._heading.network, self._known_rows)
+            plots = islice(self._segments.plots(self._known_rows()), _MOST_PLOTS)
+            drawn = _write_plots(self._segments.base, plots)
+            say(f"written to {' and '.join(map(str, self._segments.files))}, with {drawn} plots")
         # Removed last: until the outputs are written, it is the only copy of the scores.
         self._entries.remove()
         for path in self._merged:
@@ -414,11 +404,17 @@ class Results:
     def _known_rows(self) -> Iterator[Row]:
         return (self._row(index) for index in self._mine if index in self._entries)
 
+    def _window_plots(self) -> Iterator[tuple[str, str]]:
+        """Yield the path and the plot of each recording with scores over time."""
+        kind = "LLR" if self._heading.kind == "llr" else self._heading.kind
+        for row in self._known_rows():
+            if row.windows:
+                name, threshold = row.result.name, self._heading.threshold
+                yield name, svg_plot(row.windows, name, kind, threshold)
+
     def _write_tables(self, complete: bool) -> None:
         """Write all known results to the tables that are files; a part has none."""
-        if self._part is not None:
-            return
-        for path, kind in self._tables:
+        for path, kind in self._tables if self._part is None else ():
             if not is_stream(path):
                 with atomic_write(path) as file:
                     table = kind(file, self._heading)
@@ -426,25 +422,10 @@ class Results:
                         table.add(row)
                     table.end(complete)
 
-    def _end_streams(self, complete: bool) -> None:
+    def _write_the_rest(self, complete: bool) -> None:
+        """Write the tables for the last time, and end those that were written as rows came."""
+        self._write_tables(complete)
         for _, table in self._live:
             table.end(complete)
         self._live = []
         self._streams.close()
-
-    def _write_scores(self, scored: HowScored) -> None:
-        if self._scores is None:
-            return
-        if self.failed:
-            self._screen.say(
-                f"{self._scores} was not written, because a score file without some trials would "
-                "have another EER. Remove the failed recordings from the list, or repair them."
-            )
-            return
-        # It imports torch, which a graph does without.
-        from asdf.interchange import network_digest
-
-        scored = replace(scored, network=network_digest(self._heading.network))
-        # Raw scores, even for a calibrated network, because calibrations are fitted on them.
-        listed = self._recordings
-        write_recorded(self._scores, listed.names, listed.labels, self._raw, scored)

@@ -29,6 +29,7 @@ COLUMNS: dict[str, str] = {
     "frames": "asdf.tasks.localisation.frame_scores.FrameColumn",
     "channels": "asdf.scoring.scored.ChannelColumn",
     "llr": "asdf.scoring.columns.LlrColumn",
+    "speaker": "asdf.scoring.speakers.SpeakerColumn",
 }
 """Class of each column of the core, by key, in the order in which they are computed."""
 
@@ -122,6 +123,7 @@ class ScoreColumn:
         answer, answer_heading: Type and meaning of each entry of `entry` and of `heading`, for the
             description of a service; a mapping for the entries of an entry.
         of_trials: Whether trial scores have it, and not only those of whole recordings.
+        of_speakers: Whether only scores of speakers have it.
         needs: Outputs of the network that it needs, which are computed on request.
         is_for_people: Whether its words are shown on a terminal alone.
     """
@@ -134,6 +136,7 @@ class ScoreColumn:
     answer: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     answer_heading: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     of_trials: ClassVar[bool] = True
+    of_speakers: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
     is_for_people: ClassVar[bool] = False
 

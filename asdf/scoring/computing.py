@@ -162,28 +162,19 @@ def find_device(wanted: str | torch.device) -> torch.device:
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(wanted)
-    except RuntimeError:
+        exists = device.type != "cuda" or (device.index or 0) < torch.cuda.device_count()
+        if device.type not in ("cpu", "cuda"):
+            # The value of a tensor on 'meta' cannot be read.
+            exists = torch.ones(1, device=device).item() == 1
+    # What torch raises differs by kind of device.
+    except (RuntimeError, AssertionError, ImportError):
+        exists = False
+    if not exists:
         raise UsageError(
-            f"there is no device {wanted!r}: use 'auto', 'cpu', 'cuda' or 'cuda:1'."
-        ) from None
-
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(
-            f"there is no device {wanted}: {torch.cuda.device_count()} GPUs are visible here."
+            f"torch {torch.__version__} has no device {str(wanted)!r} here: use 'auto', 'cpu', "
+            f"'cuda' or 'cuda:1'; {torch.cuda.device_count()} GPUs are visible."
         )
     if device.type not in ("cpu", "cuda"):
-        try:
-            # The value of a tensor on 'meta' cannot be read.
-            can_compute = torch.ones(1, device=device).item() == 1
-        # What torch raises differs by kind of device.
-        except (RuntimeError, AssertionError, ImportError):
-            can_compute = False
-        if not can_compute:
-            raise UsageError(
-                f"torch {torch.__version__} cannot compute on {str(device)!r} on this machine: it "
-                "has no such device, or torch was built without support for it. Use 'auto', "
-                "'cpu', 'cuda' or 'cuda:1'."
-            )
         LOG.warning(
             "%s: ASDF is tested only on CPUs and NVIDIA GPUs. Score some recordings with device "
             "'cpu' too, and compare.",
@@ -259,9 +250,8 @@ def choose_scoring_precision(requested: str, device: torch.device) -> ScoringPre
     if requested == "tf32":
         return ScoringPrecision("fp32", device, f"TF32 not used: {lacks}, it needs 8.0")
     raise UsageError(
-        f"scores cannot be computed in bf16: {lacks}, bf16 needs 8.0, and emulated it is slower "
-        "than fp32. Set computing.scoring_precision='fp32' (of `python -m asdf score`: "
-        "--precision fp32)."
+        f"{lacks}, bf16 needs 8.0. Set computing.scoring_precision (of `score`: --precision) to "
+        "'fp32'."
     )
 
 

@@ -30,11 +30,10 @@ from asdf.runs.seeds import generator
 from asdf.scoring.columns import Request, make_columns
 from asdf.scoring.many import ManyRecordings
 from asdf.scoring.opened_network import OpenedNetwork, Options, Origin, ReadNetwork, restore
-from asdf.scoring.pipeline import NO_DETECTION, Pipeline
+from asdf.scoring.pipeline import NO_DETECTION, Pipeline, Stream
 from asdf.scoring.recordings import Recording, as_recording, as_waveform, check_rate
 from asdf.scoring.scored import Score, Scored, WindowScore
 from asdf.scoring.speakers import SpeakerScored, conclude_speaker, find_speakers, speaker_recordings
-from asdf.scoring.stream import Stream
 from asdf.scoring.whole_recording import Summary, as_result, count_windows, cut_windows, in_samples
 from asdf.segments import Speaker
 from asdf.settings.sections import Audio
@@ -520,7 +519,7 @@ class Detector:
         if progress:
             count = count_windows(named.measure(NO_DETECTION).recording, window, hop)
         windows = self._pipeline.score_windows(cut, window, self.settings.sad, named, count)
-        return [self._pipeline.summary.describe_window(window) for window in windows]
+        return [self._pipeline.summary.score_window(window) for window in windows]
 
     def _pipeline_for(self, embedding: bool, frames: bool) -> Pipeline:
         requested = {EMBEDDING: embedding, "frames": frames}

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
-from asdf.hub import parse_name
 from asdf.interchange import find_network
 from asdf.places import open_file
 from asdf.runs.files import digest_of, sha256_of
 from asdf.scoring.columns import ScoreColumn, join_placed
-from asdf.scoring.scored import Scored, WindowScore
 from asdf.text import AnyPath
 from asdf.trials.how_scored import in_precision
 from asdf.version import VERSION
@@ -61,28 +56,6 @@ class Provenance:
         return asdict(self)
 
 
-def describe(network: AnyPath, options: Mapping[str, Any]) -> Provenance:
-    """Describe the scores that a network gives from now on; read its file for the digest.
-
-    Args:
-        network: Path of the network, or its name on the hub, as in `Detector.source`.
-        options: Options that scores depend on, by name, as plain values.
-
-    Raises:
-        AsdfError: as `network_digest`.
-    """
-    digest = network_digest(network)
-    if options.get("engine") == "graph":
-        import onnxruntime
-
-        library = f"onnxruntime {onnxruntime.__version__}, without torch"
-    else:
-        import torch
-
-        library = str(torch.__version__)
-    return Provenance(VERSION, library, digest, _now(), dict(options))
-
-
 def provenance_of(detector: Detector) -> Provenance:
     """Return the versions, the network's digest and the options of a detector.
 
@@ -98,7 +71,15 @@ def provenance_of(detector: Detector) -> Provenance:
         "parts": detector.pipeline.summary.search is not None,
         "speech_check": detector.speech_check,
     }
-    return describe(detector.source, options)
+    if detector.engine == "graph":
+        import onnxruntime
+
+        library = f"onnxruntime {onnxruntime.__version__}, without torch"
+    else:
+        import torch
+
+        library = str(torch.__version__)
+    return Provenance(VERSION, library, network_digest(detector.source), _now(), options)
 
 
 def made_by(
@@ -116,39 +97,6 @@ def made_by(
     # The present date, for a process that keeps running.
     now = replace(provenance, date=_now(), options=options)
     return {**now.entry(), "command": command}
-
-
-def score_command(
-    detector: Detector,
-    network: str,
-    recording: str,
-    trial: bool,
-    window: tuple[float, float] | None,
-) -> str:
-    """Return the command that scores a recording as a detector does.
-
-    Folders on the detector's machine are omitted, because they mean nothing elsewhere.
-
-    Args:
-        network: Name of the network's file, or its name on the hub.
-        recording: Name of the recording's file.
-        trial, window: Kind of the score and its windows, as in `made_by`.
-    """
-    arguments = detector.arguments
-    words = ["asdf-antispoofing", "score", network, recording]
-    for name in ("device", "threads", "precision", "engine", "threshold"):
-        if arguments.get(name) is not None:
-            # The form with '=' is needed because a threshold may begin with a minus sign.
-            words.append(f"--{name}={arguments[name]}")
-    if arguments.get("full_length"):
-        words.append("--full-length")
-    if not arguments.get("parts", True):
-        words.append("--no-parts")
-    if trial:
-        words.append("--trial")
-    if window is not None:
-        words += [f"--window={window[0]:g}", f"--hop={window[1]:g}"]
-    return shlex.join([*words, "--json=-"])
 
 
 def network_digest(network: AnyPath) -> str:
@@ -250,11 +198,24 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
     elif threshold is not None:
         name = "a score" if calibration is None else "an LLR"
         decision = f"bona fide from {name} of {threshold:g} on"
-    scores = f"{_describe_scores(detector, are_trials)}{in_precision(detector.precision)}"
+    samples = detector.length.max_samples or 0
+    if not are_trials:
+        samples = detector.window_samples
+    rate = detector.length.sample_rate
+    at_rate = "" if rate == SAMPLE_RATE else f" at {rate / 1000:g} kHz"
+    length = f"{samples:,} samples{at_rate} ({round(samples / rate, 2):g} s)"
+    scores = f"trial scores of whole recordings up to {length}, of longer ones the beginning"
+    if not are_trials:
+        scores = (
+            f"scores of whole recordings; of those longer than {length}, the mean over windows of "
+            "that length"
+        )
+    elif detector.length.min_samples == samples:
+        scores = f"trial scores of the first {length}, shorter recordings repeated"
     every = detector.pipeline.summary.columns
     columns = tuple(column for column in every if column.of_trials or not are_trials)
     return Heading(
-        scores,
+        scores + in_precision(detector.precision),
         network,
         kind,
         threshold,
@@ -264,64 +225,3 @@ def make_heading(detector: Detector, network: str, are_trials: bool) -> Heading:
         calibration=calibration.summary() if calibration else None,
         remark=detector.remark,
     )
-
-
-def _describe_scores(detector: Detector, are_trials: bool) -> str:
-    samples = detector.length.max_samples or 0
-    if not are_trials:
-        samples = detector.window_samples
-    rate = detector.length.sample_rate
-    at_rate = "" if rate == SAMPLE_RATE else f" at {rate / 1000:g} kHz"
-    length = f"{samples:,} samples{at_rate} ({round(samples / rate, 2):g} s)"
-    if not are_trials:
-        return (
-            f"scores of whole recordings; of those longer than {length}, the mean over windows of "
-            "that length"
-        )
-    if detector.length.min_samples == samples:
-        return f"trial scores of the first {length}, shorter recordings repeated"
-    return f"trial scores of whole recordings up to {length}, of longer ones the beginning"
-
-
-class Documents:
-    """Makes the JSON documents of `score --json`, one per recording.
-
-    Attributes:
-        provenance: Provenance of the detector.
-    """
-
-    def __init__(self, detector: Detector, network: str) -> None:
-        """Make documents for a detector that was opened by the path or name `network`."""
-        self._detector = detector
-        self.provenance = provenance_of(detector)
-        # The folder on a server is private; a name on the hub is not, and is given with its commit.
-        name = detector.source if parse_name(detector.source) else Path(network).name
-        self.of_trials = make_heading(detector, name, True)
-        self.of_whole = make_heading(detector, name, False)
-
-    def make(
-        self,
-        result: Scored,
-        windows: Sequence[WindowScore],
-        trial: bool,
-        window: tuple[float, float] | None,
-    ) -> dict[str, Any]:
-        """Return the document of a result, with its windows.
-
-        Args:
-            trial: Whether it is a trial score.
-            window: Seconds of a window and from one to the next; None without windows.
-        """
-        entry = result.entry()
-        if windows:
-            entry["windows"] = [each.entry() for each in windows]
-        network = self.of_trials.network
-        command = score_command(self._detector, network, result.name, trial, window)
-        heading = self.of_trials if trial else self.of_whole
-        return {
-            **heading.entries(),
-            "recordings": [entry],
-            # In files of `score --json`, which have the same form, a list may not be finished.
-            "complete": True,
-            "made_by": made_by(self.provenance, trial, window, command),
-        }

@@ -104,7 +104,7 @@ class ManyRecordings:
             if file.known:
                 continue
             if isinstance(part, Piece):
-                yield self._make_result(file, self._describe, file, part, outcome)
+                yield self._make_result(file, self._conclude, file, part, outcome)
             elif part:
                 yield _make_failure(file, part)
             else:
@@ -112,14 +112,14 @@ class ManyRecordings:
                 whole = self.pipeline.score_whole
                 yield self._make_result(file, whole, file.recording, shown_samples)
 
-    def _describe(self, file: File, piece: Piece, outcome: Outcome) -> Score:
+    def _conclude(self, file: File, piece: Piece, outcome: Outcome) -> Score:
         """Return the score of a file whose beginning was heard as one piece."""
         length = file.length
         searched: list[Window] = []
         if self.whole:
             # Only this file is searched: known results of other files must not change a last digit.
             searched = self.pipeline.search_recording(file.recording, length.recording, piece=piece)
-        score = self.pipeline.describe_beginning(file.recording, piece, outcome, length, searched)
+        score = self.pipeline.score_beginning(file.recording, piece, outcome, length, searched)
         pipeline = self.pipeline if self.whole else replace(self.pipeline, find_speech=None)
         return pipeline.with_channels(file.recording, score, self.whole)
 

@@ -54,8 +54,7 @@ def warn_of_other_network(path: Path, what: str, source: str, theirs: str | None
     if theirs is not None and ours is not None and theirs != ours:
         show_error(
             f"warning: the {what} of {source} is of another network (SHA-256 {theirs[:12]}...) "
-            f"than the scores in {input_name(path)} ({ours[:12]}...), to which it does not apply. "
-            "Score both sets with the same network."
+            f"than the scores in {input_name(path)} ({ours[:12]}...). Score both sets with one."
         )
 
 
@@ -103,8 +102,8 @@ def check_networks_of(
         if stated in digests:
             right = networks[digests.index(stated)]
             raise AsdfError(
-                f"{path} was scored with {right}, but it is paired with {network}: networks and "
-                "score files are in different orders. Give them in the same order."
+                f"{path} was scored with {right}, not with {network}: give networks and score "
+                "files in the same order."
             )
         _check_by_scoring(network, path, own, folder, digest_differs=stated is not None)
 
@@ -119,23 +118,29 @@ def _check_by_scoring(
     recordings = locate_recordings(names, path, folder)
     reason = "the recordings of its trials were not found; --folder gives their location"
     if recordings is not None:
-        computed = _score(network, recordings, path)
-        if not isinstance(computed, str):
+        # Plain fp32 on the CPU, from which the tolerances are measured.
+        detector = open_as_scored(network, path, device="cpu", engine="plain")
+        reason = detector if isinstance(detector, str) else ""
+        computed: dict[int, float] = {}
+        for result in () if isinstance(detector, str) else detector.score_many(recordings):
+            if result.raw is None:
+                reason = f"{result.name} cannot be scored: {result.error}"
+                break
+            computed[result.index] = result.raw
+        if not reason:
             stated = [float(scores.scores[index]) for index in chosen]
-            _compare(network, path, names, stated, computed)
+            _compare(network, path, names, stated, [computed[0], computed[1]])
             return
-        reason = computed
     if digest_differs:
         raise AsdfError(
             f"{input_name(path)} was scored with another network than {network}: the digest next "
             f"to it differs, and two of its recordings could not be scored for a comparison "
-            f"({reason}). Give the network that made the scores, or score the list again: "
-            f"python -m asdf score {network} LIST --scores OUT"
+            f"({reason}). Score the list again: python -m asdf score {network} LIST --scores OUT"
         )
-    likely = _likely_network(network, path)
     show_error(
         f"warning: could not check that {input_name(path)} was scored with {network}: {reason}. "
-        f"{likely}LLRs are meaningless if the scores are from another network."
+        f"{_likely_network(network, path)}LLRs are meaningless if the scores are from another "
+        "network."
     )
 
 
@@ -173,20 +178,6 @@ def _folders(path: Path, folder: Path | None) -> Iterator[Path]:
             yield from sorted(entry for entry in database.iterdir() if entry.is_dir())
 
 
-def _score(network: str, recordings: Sequence[Path], path: Path) -> list[float] | str:
-    """Return the raw trial scores of a network, or the reason for their absence."""
-    # Plain fp32 on the CPU, from which the tolerances are measured.
-    detector = open_as_scored(network, path, device="cpu", engine="plain")
-    if isinstance(detector, str):
-        return detector
-    scores = []
-    for result in detector.score_many(recordings):
-        if result.raw is None:
-            return f"{result.name} cannot be scored: {result.error}"
-        scores.append((result.index, result.raw))
-    return [score for _, score in sorted(scores)]
-
-
 def open_as_scored(network: str, path: Path, **options: Any) -> Detector | str:
     """Open a network at the length that a score file states, or return why it cannot be.
 
@@ -218,20 +209,14 @@ def _compare(
     tolerance = relative * np.maximum(1.0, np.abs(computed))
     if (np.abs(np.subtract(stated, computed)) <= tolerance).all():
         return
-    advice = (
-        "Give networks and score files in the same order, or score the list again: python -m asdf "
-        f"score {network} LIST --scores OUT"
-    )
-    cause = f"They are probably from another network. {_likely_network(network, path)}{advice}"
+    cause = f"They are probably from another network. {_likely_network(network, path)}"
     if (np.abs(np.add(stated, computed)) <= tolerance).all():
-        cause = (
-            "The signs are reversed: a higher score must mean bona fide. Use the scores as written "
-            f"by: python -m asdf score {network} LIST --scores OUT"
-        )
+        cause = "The signs are reversed: a higher score must mean bona fide. "
+    of_file, of_network = (f"{low:.6g} and {high:.6g}" for low, high in (stated, computed))
     raise AsdfError(
-        f"{input_name(path)} does not contain scores of {network}: {names[0]} has "
-        f"{stated[0]:.6g} in the file, but the network gives {computed[0]:.6g}; "
-        f"{names[1]} has {stated[1]:.6g}, but the network gives {computed[1]:.6g}. {cause}"
+        f"{input_name(path)} does not contain scores of {network}: {' and '.join(names)} have "
+        f"{of_file} there, but the network gives {of_network}. {cause}Score the list again: "
+        f"python -m asdf score {network} LIST --scores OUT"
     )
 
 

@@ -34,10 +34,9 @@ from asdf.scoring.computing import (
     find_device,
     set_threads,
 )
-from asdf.scoring.fused import FusedScorer
 from asdf.scoring.opened_network import Options, ReadNetwork, read_state
 from asdf.scoring.scorer import Scorer
-from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.waveform_scorer import FusedScorer, WaveformScorer
 from asdf.settings.sections import USUAL_AUDIO, Network, Sections
 from asdf.shipped import is_shipped, shipped_detector
 from asdf.text import AnyPath
@@ -112,18 +111,15 @@ def _open_fused(
         scorers.append(scorer)
         all_settings.append(settings)
     first = all_settings[0]
-    if any(settings.sad != first.sad for settings in all_settings):
-        raise AsdfError(
-            f"the networks of {path} cut silence in different ways (their settings 'sad'), so "
-            "they do not hear the same parts of a recording and cannot be scored together. Fuse "
-            "their score files instead: python -m asdf fuse ... --apply ... --output OUT"
+    if any((settings.sad, settings.audio) != (first.sad, first.audio) for settings in all_settings):
+        heard = dict.fromkeys(
+            f"{settings.audio.describe()}, sad.mode = {settings.sad.mode!r}"
+            for settings in all_settings
         )
-    if any(settings.audio != first.audio for settings in all_settings):
-        heard = dict.fromkeys(settings.audio.describe() for settings in all_settings)
         raise AsdfError(
             f"the networks of {path} do not hear the same parts of a recording: "
-            f"{'; '.join(heard)}. They cannot be scored together. Fuse their score files instead: "
-            "python -m asdf fuse ... --apply ... --output OUT"
+            f"{'; '.join(heard)}. Fuse their score files instead: python -m asdf fuse ... --apply "
+            "... --output OUT"
         )
     LOG.info("%s: %s fusion of %d networks", path, system.fusion.method, len(scorers))
     remark = _remark_on_training(str(path), all_settings)
@@ -178,13 +174,7 @@ def _adapt_rules(settings: Sections, network: torch.nn.Module, full_length: bool
             "score at full length. Leave that option out; longer recordings are then scored in "
             "windows."
         )
-    defaults = Network()
     # The limits stay the same in seconds at any rate.
     factor = settings.audio.sample_rate / USUAL_AUDIO.sample_rate
-    limits = {}
-    for name in (
-        "min_evaluation_utterance_length_in_samples",
-        "max_evaluation_utterance_length_in_samples",
-    ):
-        limits[name] = round(getattr(defaults, name) * factor)
-    return replace(rules, **limits)
+    names = (f"{end}_evaluation_utterance_length_in_samples" for end in ("min", "max"))
+    return replace(rules, **{name: round(getattr(Network(), name) * factor) for name in names})

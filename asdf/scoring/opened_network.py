@@ -50,8 +50,8 @@ class Origin:
         """
         if read_state(self.path, *self.networks) != self.state:
             raise AsdfError(
-                f"this detector cannot be copied: {self.path} was deleted or rewritten after it "
-                "was made. Make another detector from the current file."
+                f"this detector cannot be copied: {self.path} was deleted or rewritten since. Make "
+                "another one."
             )
         return str(self.path), digest_of(self.path), self.options
 
@@ -62,15 +62,10 @@ def restore(make: Callable[..., Any], path: str, digest: str, options: dict[str,
     Raises:
         AsdfError: the file is missing, or is not the one that the detector was made from.
     """
-    if not Path(path).exists():
+    if not Path(path).exists() or digest_of(Path(path)) != digest:
         raise AsdfError(
-            f"a copy of a detector needs its network, but there is no {path}. A pickle names the "
-            "file and holds no weights: copy the file there, or make the detector from it."
-        )
-    if digest_of(Path(path)) != digest:
-        raise AsdfError(
-            f"{path} is not the file that this copy of a detector was made from: it was rewritten "
-            "later. Make the detector from the file."
+            f"{path} is missing, or not the file that this copy of a detector was made from. A "
+            "pickle holds no weights: copy the file there, or make the detector from it."
         )
     return make(path, **options)
 

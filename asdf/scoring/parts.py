@@ -270,7 +270,7 @@ class PartSearch:
         """Return whether a window sounds spoofed; a window that is not judged does not."""
         return window.judged and window.compared < self.threshold
 
-    def describe(self, windows: Iterable[WindowScore]) -> Parts:
+    def find_parts(self, windows: Iterable[WindowScore]) -> Parts:
         """Return the parts among the windows of a recording, which are in their order."""
         scores = tuple(windows)
         finder = PartFinder(self)
@@ -431,7 +431,7 @@ class PartColumn(ScoreColumn):
         return cls(replace(search, calibration=calibration))
 
     def add(self, heard: Heard) -> Parts | None:
-        return self.search.describe(heard.windows) if heard.windows else None
+        return self.search.find_parts(heard.windows) if heard.windows else None
 
     def heading(self) -> dict[str, Any]:
         return {"part_search": self.search.entry()}
@@ -495,7 +495,7 @@ class PartColumn(ScoreColumn):
         return [{**window.entry(), "judged": window.judged} for window in value.windows_scores]
 
     def restored(self, saved: Sequence[Mapping[str, Any]]) -> Parts:
-        return self.search.describe(WindowScore(**window) for window in saved)
+        return self.search.find_parts(WindowScore(**window) for window in saved)
 
 
 def make_search(

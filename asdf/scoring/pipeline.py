@@ -3,6 +3,10 @@
 Invariant: up to rounding, a recording's result does not depend on who reads it or forms the
 batches. Files, arrays, streams and uploads are sources of pieces; only this module decides what a
 piece is and what follows from the network's outcomes.
+
+The scores of a stream do not depend, to the last bit, on how it is divided into chunks, and after
+its end they equal, up to rounding, those of the same windows of the whole recording. Memory holds
+one window and what the next one needs.
 """
 
 from __future__ import annotations
@@ -16,20 +20,24 @@ from typing import Any
 import numpy as np
 
 from asdf.audio import cut_to_speech
-from asdf.audio.channels import is_silent
-from asdf.audio.sample_rates import resample
+from asdf.audio.channels import Comparison, is_silent
+from asdf.audio.sample_rates import StreamResampler, resample
 from asdf.audio.speech import SpeechLength, needs_whole_recording
+from asdf.errors import UsageError
 from asdf.runs.log import track
-from asdf.scoring.over_time import OverTime, check_whole_time
-from asdf.scoring.recordings import Recording
-from asdf.scoring.scored import Score, Scored, WindowScore, as_score, describe_channels
-from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.columns import UNDECIDED
+from asdf.scoring.parts import PartFinder
+from asdf.scoring.recordings import Recording, as_chunk
+from asdf.scoring.scored import Score, Scored, WindowScore, as_score, join_channels
+from asdf.scoring.waveform_scorer import OverTime, WaveformScorer, check_whole_time
 from asdf.scoring.whole_recording import (
     Cut,
     Outcome,
     Sound,
     Summary,
+    Tallying,
     Window,
+    WindowCutter,
     as_result,
     count_windows,
     cut_windows,
@@ -146,7 +154,7 @@ class Pipeline:
         self.check()
         heard = recording.read_beginning(self.sad, self.summary.max_samples)
         piece = self.make_piece(Cut(0, heard.waveform), find_speech=self.find_speech)
-        score = self.describe_beginning(recording, piece, self.score([piece])[0], heard.length)
+        score = self.score_beginning(recording, piece, self.score([piece])[0], heard.length)
         return self.with_channels(recording, score, whole=False)
 
     def with_channels(self, recording: Recording, score: Score, whole: bool) -> Score:
@@ -160,7 +168,7 @@ class Pipeline:
             return score
         score_side = self.score_whole if whole else self.score_trial
         scored = [as_result(side, score_side(side)) for side in sides]
-        return as_score(describe_channels(as_result(recording, score), why, scored, not whole))
+        return as_score(join_channels(as_result(recording, score), why, scored, not whole))
 
     def make_piece(
         self, cut: Cut, sad: SpeechActivity = NO_DETECTION, find_speech: FindSpeech | None = None
@@ -194,7 +202,7 @@ class Pipeline:
         waveforms = [piece.waveform for piece in pieces]
         return list(self.scorer.score_waveforms(waveforms, self.wanted))
 
-    def describe_beginning(
+    def score_beginning(
         self,
         recording: Recording,
         piece: Piece,
@@ -216,7 +224,7 @@ class Pipeline:
         if length.speech > self.max_samples:
             over_time = self.score_over_time(recording)
         tally = tally_beginning(piece.scored(outcome), length.speech, self.summary.max_samples)
-        return self.summary.describe(tally, length.recording, over_time, searched)
+        return self.summary.score_tally(tally, length.recording, over_time, searched)
 
     def score_over_time(self, recording: Recording) -> Mapping[str, Any]:
         """Return, by key, the wanted extras that follow the time of the whole recording."""
@@ -261,7 +269,7 @@ class Pipeline:
         shown = shown_samples is not None
         searched = self.search_recording(recording, samples, known, shown=shown)
         over_time = self.score_over_time(recording)
-        score = self.summary.describe(tally, total, over_time, searched)
+        score = self.summary.score_tally(tally, total, over_time, searched)
         return self.with_channels(recording, score, whole=True)
 
     def search_recording(
@@ -325,24 +333,22 @@ class Pipeline:
             recording, count: Recording and number of its windows, to show the progress: a bar on a
                 terminal, else lines in the log; 0: nothing is shown.
         """
-        groups = self._score_groups(cut, length, sad)
-        if recording is not None and count:
-            what = f"scoring {printable(Path(recording.name).name)}"
-            groups = track(groups, count, what, unit="windows", size=len)
-        return chain.from_iterable(groups)
-
-    def _score_groups(
-        self, cut: Iterator[Cut], length: int, sad: SpeechActivity
-    ) -> Iterator[list[Window]]:
-        """Score windows that are computed together; see `score_windows`."""
         # Extras that follow time need the context around a window, see `OverTime`.
         wanted = [key for key in self.wanted if self.scorer.extras[key].hop is None]
         held = _HELD_ON_CPU if self.scorer.device_type == "cpu" else _HELD_SAMPLES
         together = max(1, held // length)
-        while group := list(islice(cut, together)):
-            pieces = [self.make_piece(window, sad, self.find_speech) for window in group]
-            outcomes = self.scorer.score_waveforms([piece.waveform for piece in pieces], wanted)
-            yield [piece.scored(each) for piece, each in zip(pieces, outcomes, strict=True)]
+
+        def score_groups() -> Iterator[list[Window]]:
+            while group := list(islice(cut, together)):
+                pieces = [self.make_piece(window, sad, self.find_speech) for window in group]
+                outcomes = self.scorer.score_waveforms([each.waveform for each in pieces], wanted)
+                yield [piece.scored(each) for piece, each in zip(pieces, outcomes, strict=True)]
+
+        groups = score_groups()
+        if recording is not None and count:
+            what = f"scoring {printable(Path(recording.name).name)}"
+            groups = track(groups, count, what, unit="windows", size=len)
+        return chain.from_iterable(groups)
 
     def cut(
         self, waveform: np.ndarray, whole: bool = True, window: tuple[float, float] | None = None
@@ -416,6 +422,108 @@ class Pipeline:
             tally = tally_beginning(scored[0], pieces.speech, summary.max_samples)
         else:
             tally = tally_windows(scored)
-        score = summary.describe(tally, pieces.total, searched=searched)
-        over_time = [summary.describe_window(window_of[piece]) for piece in pieces.over_time]
+        score = summary.score_tally(tally, pieces.total, searched=searched)
+        over_time = [summary.score_window(window_of[piece]) for piece in pieces.over_time]
         return name_result(score, name), over_time
+
+
+class Stream:
+    """Scores of windows as soon as their samples arrive; `Detector.stream` returns one.
+
+        stream = detector.stream(8000, window_s=4, hop_s=1)
+        for chunk in call:
+            for window in stream.add(chunk):
+                print(window.start_s, window.end_s, window.score, stream.score)
+        stream.finish()
+
+    A window's score is known once its last sample has arrived, and the samples after it within
+    reach of the resampling filter: 6 samples of the lower rate, less than a millisecond at 8 kHz or
+    more; none at the network's own rate. A stream is for a single thread; its detector serves any
+    number of streams.
+    """
+
+    def __init__(self, pipeline: Pipeline, rate: int, window: int, hop: int) -> None:
+        """Score windows of `window` samples every `hop` samples, at the network's rate."""
+        self._pipeline = pipeline
+        self._resampler = StreamResampler(rate, pipeline.audio.sample_rate)
+        self._cutter = WindowCutter(window, hop)
+        self._window = window
+        self._hop = hop
+        self._running = Tallying()
+        search = pipeline.summary.search
+        self._finder = None if search is None else PartFinder(search.with_windows(window, hop))
+        self._channels = Comparison()
+        self._finished = False
+
+    def add(self, chunk: Any) -> list[WindowScore]:
+        """Add the next samples; return the scores of the windows that are now complete.
+
+        Args:
+            chunk: Samples, (samples,) or (samples, channels) of any length; floats with full scale
+                1, int16 or int32.
+
+        Raises:
+            UsageError: it is no such array, its samples are not finite, or the stream is finished.
+            AsdfError: a score is not a finite number.
+        """
+        if self._finished:
+            raise UsageError("this stream is finished: begin another one with detector.stream.")
+        self._resampler.add(as_chunk(chunk, self._pipeline.audio.channels, self._channels))
+        scores = []
+        # The first window needs all of its samples, each later one only a hop more.
+        missing = self._hop if self._resampler.done else self._window
+        while (block := self._resampler.read(missing)) is not None:
+            scores += self._score(self._cutter.add(block))
+            missing = self._hop
+        return scores
+
+    def finish(self) -> list[WindowScore]:
+        """End the recording; return the scores of the remaining windows.
+
+        The last window ends where the recording ends; a shorter recording is one window.
+
+        Raises:
+            AsdfError: as `add`.
+        """
+        if self._finished:
+            return []
+        self._finished = True
+        scores = self._score(self._cutter.add(self._resampler.read_rest()))
+        return scores + self._score(self._cutter.finish())
+
+    @property
+    def score(self) -> Score | None:
+        """The mean of the windows so far, without silent ones; None before the first window.
+
+        It has the attributes of `Detector.score_whole`, and ends with the same score if windows and
+        hop are `length.max_samples` and speech activity detection is off. Its parts are those of
+        the stream's windows. The verdict on channels that differ is 'undecided'.
+        """
+        if not self._running.windows:
+            return None
+        tally = self._running.tally()
+        parts = None
+        if self._finder is not None and self._finder.search.applies(tally.end):
+            parts = self._finder.result()
+        score = self._pipeline.summary.score_tally(tally, parts=parts)
+        why = self._channels.relation().why
+        if not why:
+            return score
+        known = {**score.known(), "verdict": UNDECIDED if score.judged else None}
+        remark = f"{why}: give each channel a stream of its own"
+        known["remark"] = "; ".join(filter(None, [remark, score.remark]))
+        return Score(score, **known)
+
+    def _score(self, cuts: Iterable[Cut]) -> list[WindowScore]:
+        scores = []
+        for cut in cuts:
+            # Each by itself, so that chunks of any size give the same last digits.
+            for window in self._pipeline.score_windows(
+                iter([cut]), self._window, self._pipeline.sad
+            ):
+                self._running.add(window)
+                score = self._pipeline.summary.score_window(window)
+                if self._finder is not None:
+                    self._finder.add(score)
+                scores.append(score)
+        return scores

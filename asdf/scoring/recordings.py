@@ -80,7 +80,7 @@ def as_waveform(
     rate = check_rate(sample_rate)
     frames = _as_frames(array, audio)
     if not len(frames):
-        raise UsageError("the array holds no samples. Was it cut to nothing?")
+        raise UsageError("the array holds no samples.")
     check_channel("the array", frames.shape[1], audio.channels)
     averaged: tuple[int, ...] = ()
     if audio.channels == "mean" and frames.shape[1] > 1:
@@ -114,18 +114,16 @@ def as_chunk(
         UsageError: as `as_waveform`.
     """
     samples = _as_floats(array)
-    is_chunk = samples.ndim == 1
-    if samples.ndim == 2 and 1 <= samples.shape[1] <= MAX_CHANNELS:
-        is_chunk = True
-        if channels == "mean":
-            if compared is not None:
-                compared.add(samples)
-            samples = samples.mean(axis=1, dtype=np.float32)
-    if not is_chunk:
+    is_frames = samples.ndim == 2 and 1 <= samples.shape[1] <= MAX_CHANNELS
+    if samples.ndim != 1 and not is_frames:
         raise UsageError(
-            f"an array of shape {samples.shape} is not a chunk of a recording: give (samples,) or "
-            f"(samples, channels) with up to {MAX_CHANNELS} channels."
+            f"an array of shape {samples.shape} is no chunk: give (samples,) or (samples, "
+            f"channels) with up to {MAX_CHANNELS} channels."
         )
+    if is_frames and channels == "mean":
+        if compared is not None:
+            compared.add(samples)
+        samples = samples.mean(axis=1, dtype=np.float32)
     if channels != "mean":
         frames = samples if samples.ndim == 2 else samples[:, None]
         check_channel("the array", frames.shape[1], channels)
@@ -144,8 +142,7 @@ def _as_floats(array: Any) -> np.ndarray:
         samples = samples.astype(np.float64) / _INTEGERS[samples.dtype.name]
     elif samples.dtype.kind != "f":
         raise UsageError(
-            f"samples of type {samples.dtype} cannot be scored: give floats with full scale 1, "
-            "int16 or int32."
+            f"samples of type {samples.dtype}: give floats with full scale 1, int16 or int32."
         )
     samples = samples.astype(np.float32)
     fault = find_fault(samples)
@@ -163,14 +160,13 @@ def _as_frames(array: Any, audio: Audio) -> np.ndarray:
     if not is_plane or samples.shape[0] == samples.shape[1] or min(samples.shape) > MAX_CHANNELS:
         raise UsageError(
             f"an array of shape {samples.shape} is not one recording: give (samples,), (samples, "
-            f"channels) or (channels, samples) with up to {MAX_CHANNELS} channels. Score "
-            "utterances one at a time."
+            f"channels) or (channels, samples) with up to {MAX_CHANNELS} channels."
         )
     frames: np.ndarray = samples if samples.shape[0] > samples.shape[1] else samples.T
     if frames is not samples and audio.channels == "mean" and frames.shape[1] > 2:
         raise UsageError(
-            f"an array of shape {samples.shape} may be a batch of utterances: score these one at a "
-            "time, or with `score_many`. Give the channels of a recording as (samples, channels)."
+            f"an array of shape {samples.shape} may be a batch of utterances, for `score_many`: "
+            "give channels as (samples, channels)."
         )
     return frames
 
@@ -185,13 +181,10 @@ def check_rate(sample_rate: Any, name: str = "an array") -> int:
         rate = int(sample_rate)
     except (TypeError, ValueError, OverflowError):
         rate = 0
-    if rate < 1 or rate != sample_rate:
-        problem = "was not given" if sample_rate is None else f"is {sample_rate!r}"
-        raise UsageError(f"{name} needs its sample_rate in Hz, a whole number; it {problem}.")
-    if not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
+    if rate != sample_rate or not _LOWEST_RATE <= rate <= _HIGHEST_RATE:
         raise UsageError(
-            f"{name}: a sample_rate of {rate:,} Hz is outside the range of speech, "
-            f"{_LOWEST_RATE:,} to {_HIGHEST_RATE:,} Hz."
+            f"{name} needs its sample_rate in Hz, a whole number from {_LOWEST_RATE:,} to "
+            f"{_HIGHEST_RATE:,}; it is {sample_rate!r}."
         )
     return rate
 
@@ -300,15 +293,13 @@ class FileRecording(Recording):
         """
         path = self.path
         if path is not None and not path.exists() and file_size(path) is None:
+            advice = "one in a list is relative to the list's folder"
             if is_address(self.name):
-                raise AsdfError(
-                    f"{self.name} is an address: give the path or the content of a file, or mount "
-                    "the store."
-                )
-            advice = "Check the path."
-            if path.is_absolute():
-                advice = "Check the path; one in a list is relative to the list's folder."
-            raise AsdfError(f"there is no file {path}{from_here(path)}.{near_name(path)} {advice}")
+                advice = "of an address, give the content, or mount the store"
+            raise AsdfError(
+                f"there is no file {self.name}{from_here(path)}.{near_name(path)} Check the path; "
+                f"{advice}."
+            )
         return self.source
 
 
@@ -385,10 +376,7 @@ def as_recording(
     """
     if isinstance(value, list | tuple):
         if value and all(isinstance(part, _NAMED) for part in value):
-            raise UsageError(
-                f"{name_of(value, index)} names {len(value)} recordings, and this takes one: "
-                "`score_many` scores several."
-            )
+            raise UsageError(f"{name_of(value, index)}: `score_many` scores several recordings.")
         is_pair = isinstance(value, tuple) and len(value) == 2
         # A pair of numbers is two samples.
         if sample_rate is None and is_pair and not isinstance(value[0], int | float):
@@ -399,9 +387,7 @@ def as_recording(
     is_content = isinstance(value, _CONTENT)
     is_file = is_path or is_content or hasattr(value, "read")
     if is_file and sample_rate is not None:
-        raise UsageError(
-            f"{name}: sample_rate is for samples; a file states its own. Leave it out."
-        )
+        raise UsageError(f"{name}: sample_rate is for samples; a file states its own.")
     if is_path:
         path = Path(value)
         source: Path | Source = path
@@ -431,10 +417,6 @@ def name_of(value: Any, index: int | None) -> str:
 
 def _read_to_end(file: Any, name: str, limits: Limits) -> bytes:
     """Read a file object from its position to its end."""
-    if isinstance(file, io.TextIOBase):
-        raise UsageError(
-            f"{name} is open in text mode: open it in binary mode, as open(path, 'rb')."
-        )
     largest = _MAX_CONTENT if limits.memory is None else min(limits.memory, _MAX_CONTENT)
     content = io.BytesIO()
     while True:
@@ -445,14 +427,13 @@ def _read_to_end(file: Any, name: str, limits: Limits) -> bytes:
             raise AsdfError(f"{name} cannot be read: {error}.") from error
         if not isinstance(part, bytes | bytearray):
             raise UsageError(
-                f"{name} returns {type(part).__name__} instead of bytes. Open it in binary mode; "
-                "if it is asynchronous or non-blocking, read the bytes and pass them."
+                f"{name} returns {type(part).__name__} instead of bytes. Open it in binary mode, "
+                "as open(path, 'rb'); if it is asynchronous, read the bytes and pass them."
             )
         if not part:
             return content.getvalue()
         content.write(part)
         if content.tell() > largest:
             raise AsdfError(
-                f"{name} holds more than {largest:,} bytes. Give the path of a large file, which "
-                "is read in parts; or raise the limit memory_limit."
+                f"{name} holds more than {largest:,} bytes. Give its path, or raise memory_limit."
             )

@@ -33,8 +33,8 @@ from asdf.errors import AsdfError
 from asdf.runs.log import LOG, track
 from asdf.runs.parts import Columns, Parts, join_columns
 from asdf.scoring.computing import agree_on_engine, agree_on_precision
-from asdf.scoring.over_time import OverTime, check_whole_time
 from asdf.scoring.scorer import Computed, Scorer, TrialLoss
+from asdf.scoring.waveform_scorer import OverTime, check_whole_time
 from asdf.segments import FrameTable, frame_table
 from asdf.settings.sections import Sections, SpeechActivity
 from asdf.trials.trial_list import REFERENCE, TrialList
@@ -59,7 +59,7 @@ def work_of(
     """Return a function that describes everything scores depend on, computed once."""
 
     @cache
-    def describe() -> dict[str, Any]:
+    def work() -> dict[str, Any]:
         division = hashlib.sha256()
         for batch in batches:
             # A trial's last digits depend on the batch that it is in.
@@ -92,8 +92,8 @@ def work_of(
 
     if not scorer.keeps_network:
         # Before the first batch, which replaces layers of the network by packed ones.
-        describe()
-    return describe
+        work()
+    return work
 
 
 def open_parts(output: Path | None, what: str, work: Work) -> Parts | None:
@@ -223,17 +223,18 @@ class ListOverTime:
         The mask includes trials that are longer than the input of the network; their batches need
         not be computed for the frames.
         """
-        self._known = world.run_on_main(lambda: self._read(what))
+
+        def read() -> np.ndarray:
+            known = np.zeros(len(self._utterances), bool)
+            for part in self._parts.read(what) if self._parts is not None else []:
+                rows = np.split(part[SCORES], np.cumsum(part[_COUNTS])[:-1])
+                known[part[TRIALS]] = True
+                self._rows.update(zip(part[TRIALS].tolist(), rows, strict=True))
+            return known
+
+        self._known = world.run_on_main(read)
         done: np.ndarray = self._known | (self._lengths > self._over_time.max_samples)
         return done
-
-    def _read(self, what: str) -> np.ndarray:
-        known = np.zeros(len(self._utterances), bool)
-        for part in self._parts.read(what) if self._parts is not None else []:
-            rows = np.split(part[SCORES], np.cumsum(part[_COUNTS])[:-1])
-            known[part[TRIALS]] = True
-            self._rows.update(zip(part[TRIALS].tolist(), rows, strict=True))
-        return known
 
     def save(self) -> None:
         """Save the frames that have reached the host and are not saved yet.
@@ -540,7 +541,6 @@ def _assemble(parts: list[list[Columns]], utterances: TrialList) -> Columns:
             raise AsdfError(
                 f"{len(wrong)} of the {len(rows)} {name} of {utterances.name} are not finite "
                 f"numbers, first: {names}. The network has probably diverged: choose an earlier "
-                "epoch, or train with a lower learning rate or network.gradient_clip_norm. No file "
-                "has been written."
+                "epoch, or train with a lower learning rate."
             )
     return ordered

@@ -98,7 +98,8 @@ class Known:
         extras: Further outputs of the network, by key: 'embedding', 'frames', 'sources', or the key
             of a task of your own.
         values: Values of the columns that apply, by key (`asdf.scoring.columns`). What they say of
-            the recording is an attribute of the result too, such as `llr` and `parts`.
+            the recording is an attribute of the result too: `llr`, `parts`, `searched`, `frames`,
+            which cover the whole recording, `sources` ...
         columns: Classes of these columns, by key.
     """
 
@@ -150,16 +151,6 @@ class Known:
         return getattr(self.values.get("parts"), "parts", ())
 
     @property
-    def searched(self) -> Any:
-        """Parameters of the search for parts (`Searched`); None: no search."""
-        return getattr(self.values.get("parts"), "searched", None)
-
-    @property
-    def windows_scores(self) -> tuple[WindowScore, ...]:
-        """Windows that were searched for parts; empty without a search, and for a stream."""
-        return getattr(self.values.get("parts"), "windows_scores", ())
-
-    @property
     def compared(self) -> float | None:
         """Value that is compared with thresholds: what a set supports changes no decision."""
         score: float | None = self if isinstance(self, float) else getattr(self, "score", None)
@@ -174,19 +165,6 @@ class Known:
     def embedding(self) -> np.ndarray | None:
         """Embedding, (dimension,) float32, if requested; the mean over several windows."""
         return self.extras.get("embedding")
-
-    @property
-    def frames(self) -> Any:
-        """Scores of the frames (`FrameScores`), if requested; None otherwise.
-
-        They cover the whole recording, even if the score covers only its beginning.
-        """
-        return self.values.get("frames")
-
-    @property
-    def sources(self) -> Any:
-        """Classes with their probabilities (`Sources`), if the network traces sources."""
-        return self.values.get("sources")
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +266,7 @@ class Differing:
 
 
 class ChannelColumn(ScoreColumn):
-    """The scores of channels or sound tracks that differ, which `describe_channels` adds."""
+    """The scores of channels or sound tracks that differ, which `join_channels` adds."""
 
     key = "channels"
     kind = Differing
@@ -339,7 +317,7 @@ class ChannelColumn(ScoreColumn):
         return Differing(saved["why"], tuple(channels))
 
 
-def describe_channels(result: Scored, why: str, sides: Sequence[Scored], is_trial: bool) -> Scored:
+def join_channels(result: Scored, why: str, sides: Sequence[Scored], is_trial: bool) -> Scored:
     """Return the result of a recording with those of its channels or tracks, which differ.
 
     Args:

@@ -39,10 +39,9 @@ from asdf.scoring.computing import (
 from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.scoring.whole_recording import Outcomes
 from asdf.settings.sections import USUAL_AUDIO, Audio, Network
+from asdf.text import count_of
 from asdf.trials.how_scored import HowScored, ScoredLength
 from asdf.trials.trial_list import TrialList
-
-_CPU_ADVICE = "if other programs use the GPU too, free its memory or compute on the CPU"
 
 
 def check_usual(audio: Audio, what: str) -> None:
@@ -56,9 +55,8 @@ def check_usual(audio: Audio, what: str) -> None:
     """
     if not audio.is_usual:
         raise UsageError(
-            f"{what} is made for networks that hear 16 kHz and one channel, the mean; this one "
-            f"hears recordings {audio.describe()}. Choose a network without the settings "
-            "audio.sample_rate and audio.channels; scoring works with both."
+            f"{what} is made for networks that hear 16 kHz and the mean of the channels; this one "
+            f"hears recordings {audio.describe()}."
         )
 
 
@@ -165,7 +163,13 @@ class Scorer(WaveformScorer):
         self._lock = new_computing_lock()
         self._threads: int | None = None
         self._settings = settings
-        _check_score(network, settings)
+        loss = loss_of(network)
+        gives_ratios = loss is not None and loss.gives_likelihood_ratios
+        if settings.score == "llr" and not gives_ratios:
+            raise UsageError(
+                "network.score = 'llr': the network was not trained for likelihood ratios. Set it "
+                "to 'bona_fide' or 'difference', or train the network with 'llr'."
+            )
         self._plan = ScoringPlan(
             self.length,
             partial(scoring_length, network),
@@ -309,9 +313,7 @@ class Scorer(WaveformScorer):
 
     def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
         if self._engine is not None:
-            raise UsageError(
-                f"engine '{self.engine}' has no gradients: open the network with engine 'plain'."
-            )
+            raise UsageError(f"engine '{self.engine}' has no gradients: use engine 'plain'.")
         given = waveforms_BT.shape[-1]
         samples = self.scored_samples(given)
         repetitions = -(-samples // given)
@@ -322,8 +324,7 @@ class Scorer(WaveformScorer):
             _, _, scores_B = self._pass(heard_BT)
         if waveforms_BT.requires_grad and not scores_B.requires_grad:
             raise AsdfError(
-                f"{type(self._network).__name__} stops gradients between the waveform and the "
-                "score (as torch.no_grad does): only its scores can be examined."
+                f"{type(self._network).__name__} stops gradients between waveform and score."
             )
         return scores_B
 
@@ -358,34 +359,16 @@ class Scorer(WaveformScorer):
         """Return the error for a batch that does not fit, naming the setting that reduces it."""
         count, samples = len(waveforms_BT), waveforms_BT.shape[-1]
         settings = self._settings
-        if count == 1:
-            advice = (
-                "The batch is a single recording: score less of it by a lower "
-                "network.max_evaluation_utterance_length_in_samples (now "
-                f"{self.length.max_samples:,})"
-            )
-        else:
-            factor = count * samples / settings.minibatch_size / settings.train_clip_size
-            advice = (
-                f"Set network.eval_minibatch_size_factor below {factor:.3g}, the factor of this "
-                f"batch (now {settings.eval_minibatch_size_factor!r})"
-            )
-        recordings = f"{count} recording{'s' * (count > 1)} of {samples:,} samples"
+        name = "max_evaluation_utterance_length_in_samples"
+        now: Any = self.length.max_samples
+        below = f"{samples:,}"
+        if count > 1:
+            name, now = "eval_minibatch_size_factor", settings.eval_minibatch_size_factor
+            below = f"{count * samples / settings.minibatch_size / settings.train_clip_size:.3g}"
         return AsdfError(
-            f"{self.device} has not enough memory to score {recordings} at once: {reason}. "
-            f"{advice}; {_CPU_ADVICE}."
-        )
-
-
-def _check_score(network: nn.Module, settings: Network) -> None:
-    if settings.score != "llr":
-        return
-    loss = loss_of(network)
-    if loss is None or not loss.gives_likelihood_ratios:
-        raise UsageError(
-            "network.score = 'llr': the network has not been trained for likelihood ratios; its "
-            "file lacks the priors of its training list. Set network.score to 'bona_fide' or "
-            "'difference', or train it with 'llr'."
+            f"{self.device} has not enough memory to score {count_of(count, 'recording')} of "
+            f"{samples:,} samples at once: {reason}. Set network.{name} below {below} (now "
+            f"{now!r}), or free memory that other programs use."
         )
 
 

@@ -97,7 +97,7 @@ class SpeakerRecording(Recording):
         if self.speaker.end_s > end_s + _TOLERANCE_S:
             raise AsdfError(
                 f"{self.name}: a turn ends at {self.speaker.end_s:.2f} s, but the recording at "
-                f"{end_s:.2f} s. Do the turns belong to another recording?"
+                f"{end_s:.2f} s."
             )
         spans = []
         for segment in self.speaker.alone:
@@ -108,8 +108,7 @@ class SpeakerRecording(Recording):
                 spans.append((first, last))
         if not spans:
             raise AsdfError(
-                f"{self.name}: this speaker never speaks alone for {MIN_STRETCH_S:g} s, so there "
-                "is nothing to score."
+                f"{self.name}: this speaker never speaks alone for {MIN_STRETCH_S:g} s."
             )
         return spans
 
@@ -138,6 +137,7 @@ class SpeakerColumn(ScoreColumn):
     kind = Speaker
     cells = ("speaker", "overlapped_s")
     place = (60, 58)
+    of_speakers = True
     answer: ClassVar[Mapping[str, tuple[Any, str]]] = {
         "speaker": (str, "Name of the speaker in the RTTM."),
         "alone": (list[tuple[float, float]], "Stretches in which nobody else speaks, in seconds."),
@@ -182,30 +182,26 @@ def choose_speakers(
     known: Mapping[str, list[Speaker]], turns: AnyPath, recording: AnyPath | None = None
 ) -> list[Speaker]:
     """Return the speakers of a recording from those of an RTTM, as `find_speakers`."""
-    names = quoted_and_more(list(known), _SHOWN)
-    if recording is None:
-        if len(known) > 1:
-            raise AsdfError(
-                f"{turns} has turns of {len(known)} recordings, {names}: name the recording's file."
-            )
+    if recording is None and len(known) == 1:
         return next(iter(known.values()))
     # An RTTM separates columns by spaces, so names contain none.
-    name = "_".join(bare_name(os.fspath(recording)).split())
+    name = "_".join(bare_name(os.fspath(recording or "")).split())
     if name not in known:
         raise AsdfError(
-            f"{turns} has no turns of {name!r}, only of {names}: column 2 is the recording's name "
-            "without folder and suffix."
+            f"{turns} has turns of {quoted_and_more(list(known), _SHOWN)}, not of {name!r}; column "
+            "2 is the recording's name without folder and suffix."
         )
     return known[name]
 
 
 def speaker_recordings(whole: Recording, speakers: Sequence[Speaker]) -> list[SpeakerRecording]:
     """Return one recording per speaker, of the stretches in which only this speaker speaks."""
-    recordings = []
-    for index, speaker in enumerate(speakers):
-        name = f"{whole.name} [{speaker.name}]"
-        recordings.append(SpeakerRecording(index, name, whole.path, whole.audio, whole, speaker))
-    return recordings
+    return [
+        SpeakerRecording(
+            index, f"{whole.name} [{speaker.name}]", whole.path, whole.audio, whole, speaker
+        )
+        for index, speaker in enumerate(speakers)
+    ]
 
 
 def conclude_speaker(result: Scored, speaker: Speaker) -> Scored:

@@ -66,6 +66,9 @@ class AsdfDetector(PreTrainedModel):
     ) -> SequenceClassifierOutput:
         """Score whole recordings, each by itself.
 
+        The difference of the logits of a calibrated network is its log-likelihood ratio beyond the
+        threshold; those of a network without calibration stay as they are.
+
         Args:
             input_values: (batch, samples) at the network's rate, with a full scale of 1.
             attention_mask: (batch, samples), 1 where there is a sample; None: everywhere.
@@ -74,7 +77,17 @@ class AsdfDetector(PreTrainedModel):
         for number, waveform in enumerate(input_values):
             if attention_mask is not None:
                 waveform = waveform[: int(attention_mask[number].sum())]
-            logits.append(self._judged(self._mean_logits(waveform.float().cpu().numpy())))
+            mean = self._mean_logits(waveform.float().cpu().numpy())
+            if self._calibration is not None:
+                is_logit = self._settings.network.score == "bona_fide"
+                score = float(mean[1] if is_logit else mean[1] - mean[0])
+                # The range of a calibration changes no decision.
+                llr = float(self._calibration.unbounded_llr(score))
+                beyond = llr - self._calibration.threshold
+                if 0 <= beyond < _MARGIN:
+                    beyond = _MARGIN
+                mean = torch.tensor([0.0, beyond], device=mean.device)
+            logits.append(mean)
         return SequenceClassifierOutput(logits=torch.stack(logits))
 
     def _mean_logits(self, waveform: np.ndarray) -> Tensor:
@@ -90,20 +103,3 @@ class AsdfDetector(PreTrainedModel):
             repeated = torch.from_numpy(repeat_to(each, self._length.min_samples))
             rows.append(self.network(repeated[None].to(self.device))[1][0].float())
         return torch.stack(rows).mean(dim=0)
-
-    def _judged(self, logits: Tensor) -> Tensor:
-        """Return logits whose difference is the log-likelihood ratio beyond the threshold.
-
-        Those of a network without calibration stay as they are.
-        """
-        if self._calibration is None:
-            return logits
-        score = logits[1]
-        if self._settings.network.score != "bona_fide":
-            score = logits[1] - logits[0]
-        # The range of a calibration changes no decision.
-        llr = float(self._calibration.unbounded_llr(float(score)))
-        beyond = llr - self._calibration.threshold
-        if 0 <= beyond < _MARGIN:
-            beyond = _MARGIN
-        return torch.tensor([0.0, beyond], device=logits.device)

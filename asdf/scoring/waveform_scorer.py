@@ -1,21 +1,35 @@
-"""What a scorer of waveforms is: numpy in, numpy out, for one network or for several.
+"""What a scorer of waveforms is, what it gives over time, and several networks as one scorer.
 
-Invariant: code that reads recordings knows of a scorer only what `WaveformScorer` states; nothing
-here imports torch.
+Invariant: code that reads recordings knows of a scorer only what `WaveformScorer` states: numpy in,
+numpy out. Nothing here imports torch.
+
+Extras over time: every sample of a recording is in exactly one frame, and each frame is computed
+with its context. A recording longer than a trial is heard in overlapping windows; each frame comes
+from the window whose ends are further away. The windows depend only on the recording's length, so
+the values are the same in a list and alone, to the last bit, on any number of processes.
+
+Fused networks: each hears the same waveforms by its own rules of length, and scores them as it does
+by itself, in the same batches if the recordings of a portion fit into memory. The fused score
+follows from these scores alone.
+
+Shapes: F frames, T samples.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from asdf.audio.speech import needs_whole_recording
 from asdf.data.scoring_plan import ScoringBatch
 from asdf.errors import UsageError
+from asdf.metrics.fusion import Fusion
 from asdf.scoring.whole_recording import Outcomes
-from asdf.settings.sections import USUAL_AUDIO, Audio
+from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.trials.how_scored import ScoredLength
 
 if TYPE_CHECKING:
@@ -148,3 +162,220 @@ class WaveformScorer(ABC):
     @abstractmethod
     def batch_size(self, scored_samples: int) -> int:
         """Return the number of recordings of this scored length that fill a batch."""
+
+
+# Maximum overlap of two windows.
+_OVERLAP_S = 4
+# Samples of windows, or of a batch of fused networks, in memory together: 64 MiB.
+_HELD_SAMPLES = 2**24
+
+
+class Timed(NamedTuple):
+    """An extra of a recording: the values of its frames, (F,), and the recording's samples."""
+
+    row: np.ndarray
+    samples: int
+
+
+class OverTime:
+    """Computation of an extra of long recordings.
+
+    Attributes:
+        extra: The extra, which has a hop.
+        max_samples: Maximum number of samples that the network hears at once.
+        hop: Samples per frame.
+        window: Samples of a window of a longer recording, a multiple of the frame length.
+        overlap: Samples that two windows share, an even multiple of the frame length.
+    """
+
+    def __init__(self, scorer: WaveformScorer, key: str, max_samples: int) -> None:
+        """Compute the extra `key`.
+
+        Raises:
+            UsageError: the network has no such extra, or hears less than one of its frames.
+        """
+        scorer.require(key)
+        self.scorer = scorer
+        self.key = key
+        self.extra: Extra = scorer.extras[key]
+        self.max_samples = max_samples
+        assert self.extra.hop is not None  # only such extras come here
+        self.hop = self.extra.hop
+        if max_samples < self.hop:
+            raise UsageError(
+                f"the network hears {max_samples} samples, less than one of its frames "
+                f"({self.hop}): raise network.max_evaluation_utterance_length_in_samples."
+            )
+        self.window = max_samples - max_samples % self.hop
+        overlap = min(self.window // 2, _OVERLAP_S * scorer.audio.sample_rate)
+        # Half of the overlap is whole frames: there, one window hands over to the next.
+        self.overlap = overlap - overlap % (2 * self.hop)
+
+    def of_blocks(self, blocks: Iterable[np.ndarray]) -> Timed:
+        """Return the extra of a recording that arrives in blocks (T,).
+
+        Raises:
+            AsdfError: as `WaveformScorer.score_waveforms`.
+        """
+        parts: list[np.ndarray] = []
+        half = self.overlap // 2 // self.hop
+        end = 0
+        windows = self._cut(blocks)
+        together = max(1, _HELD_SAMPLES // self.window)
+        while group := list(islice(windows, together)):
+            outcomes = self.scorer.score_waveforms([part for _, part in group], [self.key])
+            for (start, waveform), row in zip(group, outcomes.extras[self.key], strict=True):
+                values = row
+                if parts:
+                    # The previous window provides the frames up to the middle of the overlap.
+                    parts[-1] = parts[-1][: len(parts[-1]) - half]
+                    values = row[half:]
+                parts.append(values)
+                end = start + len(waveform)
+        return Timed(np.concatenate(parts), end)
+
+    def _cut(self, blocks: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the first sample and waveform of each window; the last ends with the recording."""
+        step = self.window - self.overlap
+        held = np.zeros(0, np.float32)
+        start = 0
+        end = 0
+        for block in blocks:
+            # A recording that is whole in memory is not copied.
+            held = np.concatenate([held, block]) if len(held) else block
+            while len(held) >= self.window:
+                yield start, held[: self.window]
+                end = start + self.window
+                start += step
+                held = held[step:]
+        # If nothing follows the last window, everything is scored already.
+        if start + len(held) > end:
+            yield start, held
+
+
+def check_whole_time(key: str, sad: SpeechActivity) -> None:
+    """Refuse to compute an extra of joined speech, whose times are not known.
+
+    Raises:
+        UsageError: speech activity detection is on.
+    """
+    if needs_whole_recording(sad):
+        raise UsageError(
+            f"{key} are scored on whole recordings, and sad.mode = {sad.mode!r} leaves parts out: "
+            "train the network with sad.mode = 'off'."
+        )
+
+
+class FusedScorer(WaveformScorer):
+    """Networks whose scores are fused.
+
+    Attributes:
+        length: Range from the shortest minimum to the longest maximum of the networks.
+        extras: Extras of the system: those that exactly one of the networks gives.
+    """
+
+    name = "a fused system"
+    absent: ClassVar[Mapping[str, str]] = {
+        "embedding": "has no embedding of its own: use those of one of its networks.",
+        "frames": "scores no frames unless exactly one of its networks does: use one of those "
+        "networks by itself.",
+    }
+
+    def __init__(self, scorers: Sequence[WaveformScorer], fusion: Fusion) -> None:
+        """`scorers` are in the order of the fusion, of one device, precision and audio.
+
+        Raises:
+            UsageError: a network takes references.
+        """
+        if any(scorer.takes_references for scorer in scorers):
+            raise UsageError(
+                "a network takes references, which a fused system does not support: fuse score "
+                "files instead, with `python -m asdf fuse`."
+            )
+        self._scorers = list(scorers)
+        self._fusion = fusion
+        first = self._scorers[0]
+        self.device_type = first.device_type
+        self.precision = first.precision
+        self.engine = first.engine
+        self.parameters = sum(scorer.parameters for scorer in scorers)
+        shortest = min(scorer.length.min_samples for scorer in scorers)
+        self._longest = max(scorer.window_samples for scorer in scorers)
+        self.audio = first.audio
+        self.channels = first.channels
+        self.length = ScoredLength(shortest, self._longest, first.audio.sample_rate)
+        given = [key for scorer in scorers for key in scorer.extras]
+        self._giver: dict[str, int] = {}
+        self.extras: dict[str, Extra] = {}
+        for index, scorer in enumerate(scorers):
+            for key, extra in scorer.extras.items():
+                if given.count(key) == 1:
+                    self._giver[key] = index
+                    self.extras[key] = extra
+
+    @property
+    def device(self) -> torch.device:
+        return self._scorers[0].device
+
+    @property
+    def window_samples(self) -> int:
+        """The longest window that every network hears whole."""
+        return min(scorer.window_samples for scorer in self._scorers)
+
+    @property
+    def networks(self) -> Sequence[nn.Module]:
+        return [network for scorer in self._scorers for network in scorer.networks]
+
+    def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
+        if self._fusion.ranks:
+            raise UsageError("a fusion by ranks gives no gradients: examine its networks.")
+        fused_B = waveforms_BT.new_full(waveforms_BT.shape[:1], self._fusion.offset)
+        for scorer, weight in zip(self._scorers, self._fusion.weights, strict=True):
+            fused_B = fused_B + weight * scorer.score_with_gradients(waveforms_BT)
+        return fused_B
+
+    def use_threads(self, threads: int) -> None:
+        for scorer in self._scorers:
+            scorer.use_threads(threads)
+
+    def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
+        """Cut recordings into batches that fit into memory, in their order.
+
+        Each network cuts a batch into its own ones.
+        """
+        batches = []
+        start = 0
+        held = 0
+        for index, samples in enumerate(np.minimum(lengths, self._longest).tolist()):
+            # A batch holds one recording at least, however long.
+            if index > start and held + samples > _HELD_SAMPLES:
+                batches.append(ScoringBatch(np.arange(start, index), self._longest))
+                start = index
+                held = 0
+            held += samples
+        if len(lengths):
+            batches.append(ScoringBatch(np.arange(start, len(lengths)), self._longest))
+        return batches
+
+    def score_waveforms(
+        self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
+    ) -> Outcomes:
+        for key in wanted:
+            self.require(key)
+        columns = []
+        extras: dict[str, Sequence[np.ndarray]] = {}
+        for index, scorer in enumerate(self._scorers):
+            keys = [key for key in wanted if self._giver.get(key) == index]
+            outcomes = scorer.score_waveforms(waveforms, keys)
+            columns.append(outcomes.scores)
+            # A network also gives extras that need no request, even if another one gives them too.
+            for key, rows in outcomes.extras.items():
+                if self._giver.get(key) == index:
+                    extras[key] = rows
+        return Outcomes(self._fusion.fuse(np.stack(columns, axis=1)), extras)  # (pieces, networks)
+
+    def scored_samples(self, samples: int) -> int:
+        return max(scorer.scored_samples(samples) for scorer in self._scorers)
+
+    def batch_size(self, scored_samples: int) -> int:
+        return min(scorer.batch_size(scored_samples) for scorer in self._scorers)

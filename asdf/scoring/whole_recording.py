@@ -71,14 +71,12 @@ def in_samples(
     if hop < 1:
         raise UsageError(
             f"windows of {window_s:g} s every {hop_s:g} s: both must be positive, and the hop at "
-            "most the window, or parts of the recording would be in no window."
+            "most the window."
         )
-
     if max_samples is not None and window > max_samples:
         raise UsageError(
-            f"windows of {window_s:g} s: this network hears the first {max_samples:,} samples "
-            f"({max_samples / rate:.4g} s) of each, and the rest would be ignored. Take windows "
-            "of that length or less."
+            f"windows of {window_s:g} s: this network hears {max_samples:,} samples "
+            f"({max_samples / rate:.4g} s). Take windows of that length or less."
         )
     return window, hop
 
@@ -374,7 +372,7 @@ class Summary:
             AsdfError: the score is not a finite number.
         """
         score = self._report(raw)
-        windows = tuple(map(self.describe_window, searched))
+        windows = tuple(map(self.score_window, searched))
         judged = known.get("judged", True)
         checked = [window.has_speech for window in searched if not window.silent]
         speech, sounding = (sum(checked), len(checked)) if checked else spoken
@@ -382,7 +380,14 @@ class Summary:
         is_sparse = judged and known["speech_share"] < MIN_SPEECH_SHARE
         extras = known.get("extras", {})
         heard = Heard(raw, score, judged, rows or {}, extras, windows, doubted=is_sparse)
-        accepted = self._is_accepted(raw, score)
+        # Whether the whole is not clearly spoofed, so that parts decide the verdict.
+        accepted = False
+        if self.threshold is not None:
+            compared, is_clear = raw, True
+            if self.calibration is not None:
+                compared = float(self.calibration.unbounded_llr(raw))
+                is_clear = self.calibration.is_clear(score)
+            accepted = compared >= self.threshold or not is_clear
         values: dict[str, Any] = {}
         columns = {}
         remarks = [known.pop("remark", "")]
@@ -405,13 +410,6 @@ class Summary:
         known |= {"threshold": self.threshold, "raw": raw, "values": values, "columns": columns}
         known["remark"] = "; ".join(filter(None, remarks))
         return Score(score, **known, verdict=decide_verdict(Score(score, **known)))
-
-    def _is_accepted(self, raw: float, score: float) -> bool:
-        """Return whether the whole is not clearly spoofed, so that parts decide the verdict."""
-        if self.threshold is None or self.calibration is None:
-            return self.threshold is not None and raw >= self.threshold
-        beyond = float(self.calibration.unbounded_llr(raw))
-        return beyond >= self.threshold or not self.calibration.is_clear(score)
 
     def _describe_levels(self, known: Mapping[str, Any]) -> str:
         """Return a remark if level or offset are outside those of the calibration set; ''."""
@@ -441,7 +439,7 @@ class Summary:
             )
         return float(raw) if self.calibration is None else float(self.calibration.llr(raw))
 
-    def describe(
+    def score_tally(
         self,
         tally: Tally,
         total: int | None = None,
@@ -460,8 +458,15 @@ class Summary:
         Raises:
             AsdfError: as `score_of`.
         """
-        problem = self._explain_no_verdict(tally.end, tally.all_silent, tally.speech > 0)
-        remarks = [problem]
+        problem = ""
+        if tally.all_silent:
+            problem = f"digital silence (nothing above {SILENCE_DB:g} dB of full scale)"
+        elif tally.end < MIN_SPEECH_S * self.sample_rate:
+            seconds = self._to_seconds(tally.end)
+            problem = f"{seconds} s are too short (under {MIN_SPEECH_S:g} s of speech)"
+        elif not tally.speech:
+            problem = "no speech found"
+        remarks = [f"not judged: {problem}" if problem else ""]
         counted = tally.windows
         if not tally.all_silent:
             counted -= tally.silent
@@ -483,14 +488,14 @@ class Summary:
             seconds=(tally.end if total is None else total) / self.sample_rate,
             seconds_scored=tally.covered / self.sample_rate,
             windows=counted,
-            lowest=self.describe_window(tally.lowest) if tally.windows > 1 else None,
+            lowest=self.score_window(tally.lowest) if tally.windows > 1 else None,
             **Sound.fields(tally.sound),
             remark="; ".join(filter(None, remarks)),
             judged=not problem,
-            extras={**self.describe_extras(tally.extras, tally.end), **(over_time or {})},
+            extras={**self.shown_extras(tally.extras, tally.end), **(over_time or {})},
         )
 
-    def describe_extras(self, rows: Mapping[str, np.ndarray], samples: int) -> dict[str, Any]:
+    def shown_extras(self, rows: Mapping[str, np.ndarray], samples: int) -> dict[str, Any]:
         """Return the extras of `samples` samples in the form that results have."""
         described = {}
         for key, row in rows.items():
@@ -500,28 +505,17 @@ class Summary:
             described[key] = extra.describe(extra.fit(row, samples), samples)
         return described
 
-    def describe_window(self, window: Window) -> WindowScore:
+    def score_window(self, window: Window) -> WindowScore:
         """Return the result of a window."""
         score = self._report(window.raw)
         return WindowScore(
             window.start / self.sample_rate,
             window.end / self.sample_rate,
             score,
-            self.describe_extras(window.outcome.extras, window.end - window.start),
+            self.shown_extras(window.outcome.extras, window.end - window.start),
             judged=window.has_speech and not window.silent,
             unbounded_llr=None if self.calibration is None else self.calibration.beyond(window.raw),
         )
-
-    def _explain_no_verdict(self, samples: int, silent: bool, has_speech: bool) -> str:
-        """Return why a score of `samples` of speech is not meaningful; '' if it is."""
-        if silent:
-            return f"not judged: digital silence (nothing above {SILENCE_DB:g} dB of full scale)"
-        if samples < MIN_SPEECH_S * self.sample_rate:
-            seconds = self._to_seconds(samples)
-            return f"not judged: {seconds} s are too short (under {MIN_SPEECH_S:g} s of speech)"
-        if not has_speech:
-            return "not judged: no speech found"
-        return ""
 
     def _to_seconds(self, samples: int) -> str:
         return f"{samples / self.sample_rate:.2f}"

@@ -4,15 +4,17 @@
 
 from asdf.segments.part_files import (
     MIN_STRETCH_S,
+    Reference,
     Speaker,
     Timed,
+    read_label_arrays,
+    read_reference,
     read_rttm,
     read_speakers,
     read_text,
     speakers_alone,
     write_rttm,
 )
-from asdf.segments.reference import Reference, read_label_arrays, read_reference
 from asdf.segments.scored_frames import (
     FrameTable,
     ScoredFrames,

@@ -14,6 +14,7 @@ are ignored.
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 import zlib
 from array import array
@@ -32,7 +33,10 @@ from asdf.trials.text_lines import NumberedLines, numbered_lines, peek
 from asdf.trials.trial_list import find_repeats
 
 # Errors of a damaged archive, such as an unknown compression or an encrypted member.
-_DAMAGED = (ValueError, KeyError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_DAMAGED = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 _ARRAYS = ("ids", "offsets", "scores", "hop_s", "durations_s")
 
 
@@ -86,8 +90,7 @@ def write_frame_table(path: AnyPath, table: FrameTable) -> None:
         trial = int(np.searchsorted(table.offsets, frame, side="right")) - 1
         raise AsdfError(
             f"{(~finite).sum()} of the {len(finite)} scores of frames are not finite numbers, "
-            f"first: of {table.ids[trial]}. The network has probably diverged: choose an earlier "
-            f"epoch, or train with a lower learning rate. {path} has not been written."
+            f"first: of {table.ids[trial]}. The network has diverged: choose an earlier epoch."
         )
     with atomic_write(path, "wb") as file:
         np.savez(
@@ -127,18 +130,16 @@ def read_frame_table(path: AnyPath) -> FrameTable:
             and table.scores.shape == (table.offsets[-1],)
             and table.durations_s.shape == (trials,)
         )
-        if not fits:
-            raise ValueError("the arrays do not match")
-        if not np.isfinite(table.scores).all() or not 0 < table.hop_s < float("inf"):
-            raise ValueError("a score or the length of a frame is not a finite number")
-    except OSError as error:
-        raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
+        if not fits or not np.isfinite(table.scores).all() or not 0 < table.hop_s < math.inf:
+            raise ValueError("the arrays do not match, or a number is not finite")
     except _DAMAGED as error:
-        raise AsdfError(
-            f"{path}: these are not frame scores of a run ({type(error).__name__}: {error}). Is it "
-            "the right file?"
-        ) from None
+        raise _unreadable(path, error, "a run") from None
     return table
+
+
+def _unreadable(path: Path, error: Exception, origin: str) -> AsdfError:
+    reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+    return AsdfError(f"cannot read {path} as frame scores of {origin} ({reason}).")
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,39 +169,28 @@ def read_frame_scores(path: AnyPath, hop_s: float | None = None) -> list[ScoredF
         AsdfError: the file cannot be read, or its data on a recording are inconsistent.
     """
     path = Path(path)
+    # A JSON file may have a single line, longer than in any list or score file.
+    if path.suffix not in (".npz", ".json"):
+        if hop_s is None or not 0 < hop_s < math.inf:
+            raise UsageError(f"{path} does not state the length of a frame: give --hop in seconds.")
+        return _read_text(numbered_lines(path), path, hop_s)
+    recordings = []
     if path.suffix == ".npz":
         table = read_frame_table(path)
-        recordings = []
         for index, name in enumerate(table.ids):
             scores = table.of_trial(index).astype(np.float64)
             duration_s = float(table.durations_s[index])
             recordings.append(ScoredFrames(name, scores, table.hop_s, duration_s))
-        _check_names(table.ids, path)
-        return recordings
-    # A JSON file may have a single line, longer than in any list or score file.
-    if path.suffix == ".json":
-        return _read_json(path)
-    if hop_s is None:
-        raise UsageError(
-            f"{path}: a text file does not state the length of a frame: give --hop, in seconds."
-        )
-    if not 0 < hop_s < float("inf"):
-        raise UsageError(f"--hop {hop_s:g}: a frame must be longer than 0 s.")
-    return _read_text(numbered_lines(path), path, hop_s)
-
-
-def _read_json(path: Path) -> list[ScoredFrames]:
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-        recordings = list(map(_read_entry, saved["recordings"]))
-    except OSError as error:
-        raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise AsdfError(
-            f"{path}: these are not frame scores as `python -m asdf score --segments` writes them "
-            f"({type(error).__name__}: {error}). Is it the right file?"
-        ) from None
-    _check_names([recording.name for recording in recordings], path)
+    else:
+        try:
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            recordings = list(map(_read_entry, saved["recordings"]))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise _unreadable(path, error, "`python -m asdf score --segments`") from None
+    names = [recording.name for recording in recordings]
+    repeats = find_repeats(names)
+    if repeats is not None:
+        raise AsdfError(f"{path}: {names[repeats.indices[0]]!r} is repeated.")
     return recordings
 
 
@@ -209,44 +199,30 @@ def _read_entry(entry: dict[str, Any]) -> ScoredFrames:
     duration_s = read_number(str(entry["duration_s"]))
     scores = np.array(entry["scores"])
     # Numbers as text could have any notation.
-    are_numbers = scores.dtype.kind in "fiu"
-    if scores.ndim != 1 or not are_numbers or not np.isfinite(scores).all():
-        raise ValueError(f"the scores of {entry['name']!r} are not a row of finite numbers")
-    if not 0 < hop_s < float("inf") or not 0 <= duration_s < float("inf"):
-        raise ValueError(f"the times of {entry['name']!r} are not valid")
+    are_numbers = scores.ndim == 1 and scores.dtype.kind in "fiu" and np.isfinite(scores).all()
+    if not are_numbers or not 0 < hop_s < math.inf or not 0 <= duration_s < math.inf:
+        raise ValueError(f"{entry['name']!r} has scores or times that are not finite numbers")
     return ScoredFrames(str(entry["name"]), scores.astype(np.float64), hop_s, duration_s)
 
 
 def _read_text(lines: NumberedLines, path: Path, hop_s: float) -> list[ScoredFrames]:
     first, lines = peek(lines)
     if not first:
-        raise AsdfError(f"{path}: no frames found. Was it copied completely?")
+        raise AsdfError(f"{path} has no frames.")
     scores_of: dict[str, array[float]] = {}
     for number, line in lines:
-        cells = line.split()
-        try:
-            name = cells[0]
-            frame = read_number(cells[1])
-            score = read_number(cells[2])
-        except (IndexError, ValueError):
-            raise AsdfError(
-                f"{path}, line {number}: expected 'RECORDING FRAME SCORE', FRAME being 0, 1, 2 "
-                f"..., found {line.strip()[:120]!r}."
-            ) from None
+        name, *cells = line.split()
         # An array, because a million frames as Python numbers need four times the memory.
         scores = scores_of.setdefault(name, array("d"))
+        try:
+            frame, score = map(read_number, cells[:2])
+        except ValueError:
+            frame = score = math.nan
         if frame != len(scores) or not np.isfinite(score):
             raise AsdfError(
-                f"{path}, line {number}: expected frame {len(scores)} of {name!r} with a finite "
-                f"score, found {line.strip()[:120]!r}. Frames are in order, each once."
+                f"{path}, line {number}: expected 'RECORDING FRAME SCORE', frame {len(scores)} of "
+                f"{name!r} and a finite score, found {line.strip()[:120]!r}."
             )
         scores.append(score)
     by_name = scores_of.items()
     return [ScoredFrames(name, np.array(scores, np.float64), hop_s) for name, scores in by_name]
-
-
-def _check_names(names: Sequence[str], path: Path) -> None:
-    repeats = find_repeats(names)
-    if repeats is not None:
-        repeated = names[repeats.indices[0]]
-        raise AsdfError(f"{path}: {repeated!r} is repeated. Every recording counts once.")

@@ -73,12 +73,12 @@ def merged(segments: Iterable[Segment]) -> tuple[Segment, ...]:
 
 def clipped(segments: Iterable[Segment], duration_s: float) -> tuple[Segment, ...]:
     """Return the segments clipped to a recording of `duration_s` seconds."""
-    result = []
-    for segment in segments:
-        if segment.start_s < duration_s:
-            # The end of `WHOLE` is infinite.
-            result.append(Segment(segment.start_s, min(segment.end_s, duration_s)))
-    return tuple(result)
+    # The end of `WHOLE` is infinite.
+    return tuple(
+        Segment(start_s, min(end_s, duration_s))
+        for start_s, end_s in segments
+        if start_s < duration_s
+    )
 
 
 def format_spoofed(segments: Sequence[Segment]) -> str:
@@ -128,14 +128,14 @@ def spoofed_parts(trials: TrialList, index: int) -> tuple[Segment, ...]:
         return ()
     try:
         segments = parse_spoofed(text)
+        if label == 1 or not segments:
+            raise ValueError(f"the trial is labelled {'bona fide' if label == 1 else 'spoof'}")
     except ValueError as error:
-        raise AsdfError(_describe(trials, index, text, str(error))) from None
-    if label == 1:
-        reason = "the trial is labelled bona fide, which has no spoofed part"
-        raise AsdfError(_describe(trials, index, text, reason))
-    if not segments:
-        reason = "the trial is labelled spoof, so some part of it is spoofed"
-        raise AsdfError(_describe(trials, index, text, reason))
+        raise AsdfError(
+            f"{trials.name or 'the list'}, trial {trials.ids[index]!r}: {COLUMN} is "
+            f"{shorten(text)!r}: {error}. It holds parts in seconds such as '0.69-1.26 3.43-4.1', "
+            "'-' for a bona fide trial, or nothing for a whole spoof."
+        ) from None
     return segments
 
 
@@ -146,15 +146,6 @@ def spoofed_parts_of(trials: TrialList) -> list[tuple[Segment, ...]]:
         AsdfError: as `spoofed_parts`.
     """
     return [spoofed_parts(trials, index) for index in range(len(trials))]
-
-
-def _describe(trials: TrialList, index: int, text: str, reason: str) -> str:
-    return (
-        f"{trials.name or 'the list'}, trial {trials.ids[index]!r}: {COLUMN} is "
-        f"{shorten(text)!r}: {reason}. It should hold parts in seconds such as "
-        "'0.69-1.26 3.43-4.1', '-' for a bona fide trial, or nothing for a spoof that is spoofed "
-        "as a whole."
-    )
 
 
 def _digits(seconds: float) -> str:
@@ -179,8 +170,6 @@ def frame_labels(spoofed: Iterable[Segment], samples: int, hop_samples: int) -> 
         samples: Number of samples at 16 kHz.
         hop_samples: Length of a frame in samples, 320 for 20 ms.
     """
-    if hop_samples < 1:
-        raise ValueError(f"a frame must have at least one sample, not {hop_samples}")
     labels = np.ones(frame_count(samples, hop_samples), np.int8)
     for start_s, end_s in clipped(spoofed, samples / SAMPLE_RATE):
         start, end = round(start_s * SAMPLE_RATE), round(end_s * SAMPLE_RATE)

@@ -20,9 +20,9 @@ from asdf.settings.sections import Sections
 from tests.encoders import config_text
 from tests.proofs.frozen import compare
 from tests.unit.conftest import small_settings, sound, write_small_network
-from tests.unit.scoring.test_pieces import score_in_pieces
 from tests.unit.scoring.test_stream import chunks
 from tests.unit.scoring.test_stream import run as run_stream
+from tests.unit.scoring.test_whole_recording import score_in_pieces
 
 # float32 through a hundred layers.
 RELATIVE, ABSOLUTE = 1e-4, 2e-5

@@ -12,7 +12,6 @@ import pytest
 
 from asdf.__main__ import COMMANDS as COMMANDS_OF_ASDF
 from asdf.__main__ import GROUPS, main
-from asdf.commands.embed import _once_on_screen
 from asdf.errors import UsageError
 from asdf.evaluation import write_scores
 from asdf.recipe.ending import _report
@@ -207,15 +206,20 @@ def test_a_broken_pipe_other_than_stdout_is_a_failure_that_is_seen(monkeypatch, 
         main(["networks"])
 
 
-def test_a_failure_of_code_is_reported_by_the_main_process_alone(caplog):
+def test_a_failure_of_code_is_reported_by_the_main_process_alone(caplog, monkeypatch):
     failed = ZeroDivisionError("division by zero")
     assert _report(failed) == 1
     assert "ZeroDivisionError: division by zero" in caplog.text
     caplog.clear()
     failed.reported_by_main = True
     assert _report(failed) == 1 and caplog.text == ""
-    with pytest.raises(SystemExit) as ended, _once_on_screen():
+
+    def fail(_):
         raise failed
+
+    monkeypatch.setattr("asdf.commands.embed.embed", fail)
+    with pytest.raises(SystemExit) as ended:
+        main(["embed", "n.pt", "l.txt", "-o", "o.npz"])
     assert ended.value.code == 1
 
 

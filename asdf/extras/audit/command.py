@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.journal import Journal, stamp_of
+from asdf.commands.lists import read_recordings
 from asdf.commands.options import Command, argument, flag, option, replicates_option
 from asdf.commands.outputs import check_overwriting, show, text_stream, write_outputs
-from asdf.commands.score_recordings import read_recordings
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.log import track

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asdf.commands.lists import read_recordings
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option, replicates_option
 from asdf.commands.outputs import show
-from asdf.commands.score_recordings import read_recordings
 from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.runs.files import lock_work, write_text

@@ -1,20 +1,26 @@
-"""The answers of a service as in its OpenAPI description.
+"""The answers of a service: their documents, and the types of its OpenAPI description.
 
-They describe the output of `python -m asdf score --json` for one recording; what columns say of it
-is described by the columns.
+Both are the output of `python -m asdf score --json` for one recording; what columns say of it is
+described by the columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import NoneType
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from asdf.hub import parse_name
 from asdf.scoring.columns import find_columns
-from asdf.scoring.scored import WindowScore
-from asdf.scoring.speakers import SpeakerColumn
+from asdf.scoring.document import made_by, make_heading, provenance_of
+from asdf.scoring.scored import Scored, WindowScore
+
+if TYPE_CHECKING:
+    from asdf.scoring.detector import Detector
 
 
 class _Answer(BaseModel):
@@ -67,6 +73,12 @@ def _described(
 _COLUMNS = find_columns().values()
 
 
+def _of_columns(*, of_speakers: bool) -> dict[str, tuple[Any, str]]:
+    """Return what columns say of a recording, or of a speaker alone."""
+    columns = [column for column in _COLUMNS if column.of_speakers == of_speakers]
+    return {key: each for column in columns for key, each in column.answer.items()}
+
+
 class _Recording(_Answer):
     """The score of a recording; the higher, the more bona fide."""
 
@@ -96,11 +108,7 @@ class _Recording(_Answer):
     """Scores over time, where the query has `window`."""
 
 
-RecordingAnswer = _described(
-    "RecordingAnswer",
-    _Recording,
-    {key: each for column in _COLUMNS for key, each in column.answer.items()},
-)
+RecordingAnswer = _described("RecordingAnswer", _Recording, _of_columns(of_speakers=False))
 
 
 class _Speaker(_Answer):
@@ -112,7 +120,9 @@ class _Speaker(_Answer):
     """As for a recording; null for the reason in `remark`."""
 
 
-SpeakerAnswer = _described("SpeakerAnswer", _Speaker, SpeakerColumn.answer, are_required=True)
+SpeakerAnswer = _described(
+    "SpeakerAnswer", _Speaker, _of_columns(of_speakers=True), are_required=True
+)
 
 
 class OutlineAnswer(_Answer):
@@ -227,3 +237,80 @@ class VersionAnswer(_Answer):
     """Name of the network's file, or its name on the hub."""
     network_sha256: str | None
     """SHA-256 of the network's file, as `sha256sum` prints it."""
+
+
+def score_command(
+    detector: Detector,
+    network: str,
+    recording: str,
+    trial: bool,
+    window: tuple[float, float] | None,
+) -> str:
+    """Return the command that scores a recording as a detector does.
+
+    Folders on the detector's machine are omitted, because they mean nothing elsewhere.
+
+    Args:
+        network: Name of the network's file, or its name on the hub.
+        recording: Name of the recording's file.
+        trial, window: Kind of the score and its windows, as in `made_by`.
+    """
+    arguments = detector.arguments
+    words = ["asdf-antispoofing", "score", network, recording]
+    for name in ("device", "threads", "precision", "engine", "threshold"):
+        if arguments.get(name) is not None:
+            # The form with '=' is needed because a threshold may begin with a minus sign.
+            words.append(f"--{name}={arguments[name]}")
+    if arguments.get("full_length"):
+        words.append("--full-length")
+    if not arguments.get("parts", True):
+        words.append("--no-parts")
+    if trial:
+        words.append("--trial")
+    if window is not None:
+        words += [f"--window={window[0]:g}", f"--hop={window[1]:g}"]
+    return shlex.join([*words, "--json=-"])
+
+
+class Documents:
+    """Makes the JSON documents of `score --json`, one per recording.
+
+    Attributes:
+        provenance: Provenance of the detector.
+    """
+
+    def __init__(self, detector: Detector, network: str) -> None:
+        """Make documents for a detector that was opened by the path or name `network`."""
+        self._detector = detector
+        self.provenance = provenance_of(detector)
+        # The folder on a server is private; a name on the hub is not, and is given with its commit.
+        name = detector.source if parse_name(detector.source) else Path(network).name
+        self.of_trials = make_heading(detector, name, True)
+        self.of_whole = make_heading(detector, name, False)
+
+    def make(
+        self,
+        result: Scored,
+        windows: Sequence[WindowScore],
+        trial: bool,
+        window: tuple[float, float] | None,
+    ) -> dict[str, Any]:
+        """Return the document of a result, with its windows.
+
+        Args:
+            trial: Whether it is a trial score.
+            window: Seconds of a window and from one to the next; None without windows.
+        """
+        entry = result.entry()
+        if windows:
+            entry["windows"] = [each.entry() for each in windows]
+        network = self.of_trials.network
+        command = score_command(self._detector, network, result.name, trial, window)
+        heading = self.of_trials if trial else self.of_whole
+        return {
+            **heading.entries(),
+            "recordings": [entry],
+            # In files of `score --json`, which have the same form, a list may not be finished.
+            "complete": True,
+            "made_by": made_by(self.provenance, trial, window, command),
+        }

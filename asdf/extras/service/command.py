@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asdf.commands.options import Command, WeightsOptions, argument, flag, option
-from asdf.commands.score_options import SMALL_HELP, DetectorOptions, SpeechCheck, check_threshold
+from asdf.commands.score import SMALL_HELP, DetectorOptions, SpeechCheck, check_threshold
 from asdf.extras.service import Address, ServiceLimits, serve
 from asdf.shipped import SMALL
 

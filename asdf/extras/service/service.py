@@ -22,15 +22,16 @@ import numpy as np
 
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
+from asdf.extras.service.answers import Documents
 from asdf.extras.service.counts import Counts
 from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.extras.service.passes import SharedPasses
 from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload, recording_of
 from asdf.scoring.detector import Detector
-from asdf.scoring.document import Documents, recording_digest
+from asdf.scoring.document import recording_digest
 from asdf.scoring.pipeline import Pieces
 from asdf.scoring.recordings import as_recording, heard_again
-from asdf.scoring.scored import Scored, describe_channels
+from asdf.scoring.scored import Scored, join_channels
 from asdf.scoring.speakers import choose_speakers, conclude_speaker, speaker_recordings
 from asdf.scoring.whole_recording import count_windows, in_samples
 from asdf.segments import Speaker, read_speakers
@@ -210,7 +211,7 @@ class Service:
                 passing.append(self.passes.submit(cut, side))
                 sides.append((await wait_for(passing[-1], gone, wait))[0])
             if sides:
-                result = describe_channels(result, decoded.why, sides, question.trial)
+                result = join_channels(result, decoded.why, sides, question.trial)
             for speaker, pieces in decoded.speakers:
                 alone = Scored(0, None, error="this speaker never speaks alone", name=name)
                 if pieces is not None:

@@ -26,9 +26,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from asdf.commands.journal import split_at_dashes
 from asdf.commands.options import Command, argument, flag, option
 from asdf.commands.outputs import show
-from asdf.commands.score_options import split_at_dashes
 from asdf.distributed.devices import (
     look_without_torch,
     usable_cores,

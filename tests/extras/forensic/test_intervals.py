@@ -7,10 +7,16 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.evaluation import Scores
-from asdf.extras.forensic.support import Intervals, SupportColumn, bootstrap_maps, with_support
+from asdf.extras.forensic.support import (
+    Intervals,
+    SupportColumn,
+    Supported,
+    bootstrap_maps,
+    with_support,
+)
 from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate, read_calibration
 from asdf.metrics.llr_maps import METHODS, fit_map
-from asdf.scoring.columns import Heard, Request
+from asdf.scoring.columns import CANNOT_TELL, Heard, Request
 from asdf.scoring.scored import Known
 
 
@@ -108,6 +114,9 @@ def test_words_are_those_of_recordings_that_the_ratio_stands_for():
     for heard in (Heard(3.0, 3.0, judged=False), Heard(3.0, 3.0, doubted=True)):
         assert column.add(heard).llr_words == ""
     assert (Known().llr_words, Known().llr_interval) == ("", None)
+    unclear = Supported(0.9441, 2.0, (0.15, 0.9441), "weak support", is_clear=False)
+    numbers = "(log10 0.41, LLR 0.15 to 0.94 at 95 %)"
+    assert SupportColumn.words(unclear) == f"{CANNOT_TELL[:-1]} {numbers}"
 
 
 def test_they_come_back_from_a_file_of_json():

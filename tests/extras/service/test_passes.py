@@ -16,7 +16,7 @@ from asdf.scoring.pipeline import Pipeline
 from tests.conftest import PATIENCE_S
 from tests.extras.service.conftest import wait_for
 from tests.unit.conftest import sound
-from tests.unit.scoring.test_one_thread import threads_of
+from tests.unit.scoring.test_score_list import threads_of
 
 
 class Gate:

@@ -17,7 +17,7 @@ import soundfile
 
 import asdf
 from asdf.__main__ import main
-from asdf.commands.embed_running import Embeddings
+from asdf.commands.embed import Embeddings
 from asdf.extras.cpu.packed_weights import is_available
 from asdf.scoring.scorer import Scorer
 from asdf.trials.trial_list import TrialList

@@ -121,9 +121,9 @@ def test_several_systems_have_a_threshold_each(capsys, folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--threshold-by", "eer"], "Give --threshold-from DEV too"),
+        (["--threshold-by", "eer"], "describe the set of --threshold-from"),
         (["--threshold", "nan"], "finite"),
-        (["--decisions"], "contain no labels"),
+        (["--decisions"], "have no labels"),
     ],
 )
 def test_options_that_do_not_go_together(capsys, folder, words, message):

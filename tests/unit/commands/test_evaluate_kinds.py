@@ -60,3 +60,92 @@ def test_each_option_is_of_a_kind():
     for one in fields(EvaluateOptions):
         assert any(kind.takes(one.name) for kind in KINDS.values()), one.name
     assert set(FORMER.values()) < set(KINDS)
+
+
+KEYED = "U1 - bonafide 2\nU2 - bonafide 1\nU3 A07 spoof -1\nU4 A08 spoof 1.5\n"
+
+
+@pytest.fixture
+def scores(tmp_path):
+    path = tmp_path / "net.txt"
+    path.write_text(KEYED)
+    return path
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "det.svg"
+
+
+def draw(out, *words) -> int:
+    return main(["evaluate", *map(str, words), "--replicates", "0", "--plot", str(out)])
+
+
+def labels(path) -> list[str]:
+    return [
+        line.split(">")[-2].split("<")[0]
+        for line in path.read_text().splitlines()
+        if "EER" in line and "<text" in line
+    ]
+
+
+BY_ATTACK = ["net: EER 50.00 %", "A07: EER 0.00 %", "A08: EER 75.00 %"]
+OF_ATTACK = "".join(f"U{i}\t{int(i < 3)}\t\n" for i in range(1, 5))
+OF_VOICES = "".join(f"U{i}\t{int(i < 3)}\t{'fm'[i % 2]}\tde\n" for i in range(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["net.txt", "--by", "attack"], BY_ATTACK),
+        # Of the score file, where the protocol has none.
+        (["net.txt", "--protocol", "attack.tsv", "--by", "attack"], BY_ATTACK),
+        # A condition that is called as the system keeps its own curve.
+        (
+            ["A07.txt", "--by", "attack"],
+            ["A07: EER 50.00 %", "'A07': EER 0.00 %", "A08: EER 75.00 %"],
+        ),
+        (
+            ["net.txt", "--protocol", "voices.tsv", "--by", "gender+language"],
+            ["net: EER 50.00 %", "f / de: EER 100.00 %", "m / de: EER 0.00 %"],
+        ),
+        (["XLS-R=net.txt", "b/net.txt"], ["XLS-R: EER 50.00 %", "net: EER 50.00 %"]),
+        ([r"a$\nothing$=net.txt"], [r"a$\nothing$: EER 50.00 %"]),
+    ],
+)
+def test_curves(scores, out, tmp_path, monkeypatch, capsys, words, expected):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b").mkdir()
+    for name in ("A07.txt", "b/net.txt"):
+        (tmp_path / name).write_text(KEYED)
+    (tmp_path / "attack.tsv").write_text(f"utterance\tlabel\tattack\n{OF_ATTACK}")
+    (tmp_path / "voices.tsv").write_text(f"utterance\tlabel\tgender\tlanguage\n{OF_VOICES}")
+    assert draw(out, *words) == 0
+    assert labels(out) == expected
+    assert f"{len(expected)} curve" in capsys.readouterr().out
+
+
+def test_systems_on_the_trials_of_a_protocol(scores, out, tmp_path, capsys):
+    protocol, other = tmp_path / "protocol.txt", tmp_path / "other.txt"
+    protocol.write_text("S1 U1 - - bonafide\nS1 U3 - A07 spoof\n")
+    other.write_text("U1 0.5\nU3 0.75\n")
+    assert draw(out, scores, other, "--protocol", protocol, "--ignore-others") == 0
+    assert "2 scored trials ignored, 2 evaluated" in capsys.readouterr().err
+    assert labels(out) == ["net: EER 0.00 %", "other: EER 100.00 %"]
+
+
+def test_a_column_without_curves_is_warned_of(scores, out, tmp_path, capsys):
+    protocol = tmp_path / "protocol.tsv"
+    rows = "".join(f"U{i}\t{int(i < 3)}\topus\n" for i in range(1, 5))
+    protocol.write_text(f"utterance\tlabel\tcodec\n{rows}")
+    assert draw(out, scores, "--protocol", protocol, "--by", "codec") == 0
+    assert "all trials have the same value" in capsys.readouterr().err
+    assert labels(out) == ["net: EER 50.00 %"]
+
+
+def test_what_is_refused(scores, tmp_path, capsys):
+    assert draw(tmp_path / "det.pdf", scores, "--by", "codec") == 2
+    assert "no column codec. Columns: only attack" in capsys.readouterr().err
+    assert draw(tmp_path / "det.doc", scores) == 2
+    assert "plots are written as pdf, png, svg" in capsys.readouterr().err
+    assert not list(tmp_path.glob("det*"))

@@ -193,7 +193,7 @@ def test_networks_in_another_order_than_their_scores_are_refused(capsys, two_net
     out = ("--out", "f.json")
     status, _, errors = run(capsys, *words, "b.pt", "a.pt", *out)
     assert status == 1
-    assert "a.txt was scored with a.pt, but it is paired with b.pt" in errors
+    assert "a.txt was scored with a.pt, not with b.pt" in errors
     assert not (two_networks / "f.json").exists()
     for name in "ab":
         (two_networks / f"{name}.scored.json").unlink()

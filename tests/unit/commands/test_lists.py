@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.commands.score_recordings import read_recordings
+from asdf.commands.lists import read_recordings
 from asdf.recipe.declared_corpora import find_corpus
 from asdf.trials.lists import check_files, read_list
 from tests.unit.commands.running import runner
@@ -112,9 +112,9 @@ def test_a_table_of_any_header(data, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--shares", "50,50"], "three percentages for train, dev and eval"),
-        (["--shares", "50,60,-10"], "three percentages for train, dev and eval"),
-        (["--columns", "label=y"], "--columns names the columns of a table"),
+        (["--shares", "50,50"], "percentages for train, dev and eval"),
+        (["--shares", "50,60,-10"], "percentages for train, dev and eval"),
+        (["--columns", "label=y"], "--columns is for a table"),
         (["--names", "{}"], "name the parts of a path"),
     ],
 )

@@ -193,19 +193,6 @@ def test_groups_are_what_one_wants_to_do() -> None:
     assert "localise" not in COMMANDS
 
 
-def test_submission_writes_what_evaluate_wrote(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("scores.txt").write_text("".join(f"U{i} {i - 1.5}\n" for i in (3, 1, 2)))
-    Path("keys.txt").write_text("S U1 - A07 spoof\nS U2 - - bonafide\nS U3 - A08 spoof\n")
-    kind = ["--format", "asvspoof2019"]
-    words = ["scores.txt", "--protocol", "keys.txt", "--replicates", "0"]
-    assert main(["evaluate", *words, "--submission", "old.txt", *kind]) == 0
-    words = ["scores.txt", "--trials", "keys.txt", "-o", "new.txt"]
-    assert main(["submission", *words, *kind]) == 0
-    assert Path("new.txt").read_bytes() == Path("old.txt").read_bytes()
-    assert Path("new.txt").read_text().startswith("U1 A07 spoof ")
-
-
 def test_train_becomes_the_recipe(tmp_path) -> None:
     recipe = tmp_path / "recipe"
     recipe.mkdir()

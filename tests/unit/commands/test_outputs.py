@@ -27,8 +27,8 @@ def test_two_outputs_on_stdout_are_refused():
     with pytest.raises(UsageError) as caught:
         text_stream([Path("-"), None, Path("/dev/stdout")])
     assert str(caught.value) == (
-        "2 outputs go to standard output (-, /dev/stdout) and would be mixed. Write all but one of "
-        "them to files."
+        "2 outputs go to standard output (-, /dev/stdout) and would be mixed. Write all but one to "
+        "files."
     )
 
 

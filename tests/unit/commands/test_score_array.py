@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from asdf.__main__ import main
-from asdf.commands.score_options import split_sbatch, without_division
+from asdf.commands.journal import split_sbatch, without_division
 
 
 @pytest.fixture
@@ -84,12 +84,14 @@ def test_without_slurm_here_it_says_so(score, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--slurm", "2", "--merge", "--csv", "o"), "--merge and --slurm"),
-        (("--slurm", "0", "--csv", "o"), "0 parts: the number of parts must be between 1"),
+        (("--slurm", "2", "--merge", "--csv", "o"), "--merge and --slurm exclude each other"),
+        (("--part", "1/2", "--merge"), "--part and --merge exclude each other"),
+        (("--part", "3/2"), "write K/N, from 1/N to N/N"),
+        (("--slurm", "0", "--csv", "o"), "give a number from 1"),
         (("--slurm", "2"), "--merge and --slurm"),
         (("--slu", "2", "--csv", "o"), "an option is abbreviated"),
         (("--csv", "o", "--dry-run"), "need --slurm N"),
-        (("--slurm", "2", "--csv", "o", "--max-running", "0"), "give at least 1"),
+        (("--slurm", "2", "--csv", "o", "--max-running", "0"), "give a number from 1"),
         (("-", "--slurm", "2", "--csv", "o"), "cannot share standard input"),
         (("--slurm", "2", "--csv", "o", "--", "--array=1"), "the array is set by"),
     ],

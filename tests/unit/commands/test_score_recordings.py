@@ -120,9 +120,9 @@ def test_mistakes_are_found_before_anything_is_scored(tree):
         "image.txt": "a NUL character",
         "table.csv": r"no column holds labels.*name \(a.wav\), sex \(f\).*write one path per line",
         "label.csv": "line 3: expected path,label, found 'b.wav,maybe'. Labels are bonafide, .*1",
-        "nothing": "no audio files in the folder",
+        "nothing": "has no audio files",
         "missing.wav": "there is no file or folder",
-        "x" * 300: "cannot access .*x…xxx.*: File name too long. Check the path.",
+        "x" * 300: "cannot access .*x…xxx.*: File name too long",
     }.items():
         with pytest.raises(UsageError, match=message):
             find_recordings([str(tree / "a.mp3"), str(tree / name)])

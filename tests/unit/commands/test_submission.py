@@ -46,7 +46,7 @@ def test_decisions_at_a_threshold(capsys, folder):
     assert run(capsys, *words, "--threshold", "0.5")[0] == 0
     assert (folder / "predict.csv").read_text() == "name,predict\nE_1,fake\nE_2,real\n"
     status, _, err = run(capsys, *words)
-    assert (status, "at-add is such a format: give it" in err) == (2, True)
+    assert (status, "the format at-add has decisions: give" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_decisions_at_a_threshold(capsys, folder):
             "have no score: 'F_0', 'F_1', 'F_2', 'F_3', 'F_4', ...",
         ),
         ("E_1\n", [], 1, "1 of 2 scored trials are not in the protocol"),
-        ("E_1\nE_1\nE_2\n", [], 1, "of which 1 are repeated"),
+        ("E_1\nE_1\nE_2\n", [], 1, "1 of them repeated"),
         ("E_1\nE_2\n", ["--check", "scores.txt"], 2, "a submission needs one score file"),
-        ("E_1\nE_2\n", ["--threshold", "1"], 2, "ctrsvdd is not: leave it out"),
+        ("E_1\nE_2\n", ["--threshold", "1"], 2, "ctrsvdd has no decisions: leave out"),
         ("E_1\nE_2\n", ["--output", "trials.txt"], 2, "overwrite"),
     ],
 )

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import torch
 import asdf
 from asdf.checkpoint.network_reading import read_network_file, write_hub_folder
 from asdf.errors import AsdfError
-from asdf.scoring.document import describe, made_by, network_digest, recording_digest
+from asdf.scoring.document import made_by, network_digest, provenance_of, recording_digest
 from tests.unit.conftest import write_small_network
 
 
@@ -34,13 +35,13 @@ def sha256sum(path: Path) -> str:
 
 def test_all_of_it_is_there_and_is_plain(network):
     before = datetime.now(timezone.utc) - timedelta(seconds=1)
-    entry = describe(network, {"window": [4.0, 2.0], "trial": False}).entry()
+    entry = provenance_of(asdf.Detector(network, "cpu", threshold=0.25)).entry()
     assert list(entry) == ["asdf", "torch", "network_sha256", "date", "options"]
     assert entry["asdf"] == asdf.__version__
     assert entry["torch"] == str(torch.__version__)
     assert type(entry["torch"]) is str
     assert entry["network_sha256"] == sha256sum(network)
-    assert entry["options"] == {"window": [4.0, 2.0], "trial": False}
+    assert entry["options"]["threshold"] == 0.25
     assert json.loads(json.dumps(entry)) == entry
     date = datetime.fromisoformat(entry["date"])
     assert date.utcoffset() == timedelta(0)
@@ -48,11 +49,11 @@ def test_all_of_it_is_there_and_is_plain(network):
 
 
 def test_a_later_result_of_the_same_program_has_its_own_date(network):
-    first = describe(network, {})
-    older = type(first)(**{**first.entry(), "date": "2020-01-01T00:00:00+00:00"})
+    first = provenance_of(asdf.Detector(network, "cpu"))
+    older = replace(first, date="2020-01-01T00:00:00+00:00")
     later = made_by(older, True, None, "asdf score")
     assert later["date"][:4] >= "2026"
-    options = {"trial": True, "window": None, "hop": None}
+    options = {**first.options, "trial": True, "window": None, "hop": None}
     same = {**older.entry(), "options": options, "command": "asdf score", "date": ""}
     assert {**later, "date": ""} == same
 

@@ -106,7 +106,7 @@ def test_frames_of_speech_alone_are_refused(network, settings, tmp_path):
     write_network_file(tmp_path / "n.pt", NetworkFile.from_network(network, settings))
     settings.sad.mode = "off"
     detector = Detector(tmp_path / "n.pt", device="cpu")
-    with pytest.raises(UsageError, match=r"sad\.mode = 'endpoint' leaves parts of them out"):
+    with pytest.raises(UsageError, match=r"sad\.mode = 'endpoint' leaves parts out"):
         detector.score_trial((noise(30_000), 16000), frames=True)
 
 

@@ -126,7 +126,7 @@ def test_windows_whole_recordings_streams_and_pieces_agree(system, folder):
     trial = detector.pipeline.cut(speech, whole=False)
     served, _ = detector.pipeline.conclude(trial, detector.pipeline.score(trial.all), "x")
     assert served.score == pytest.approx(float(detector.score_trial(speech, 16000)), rel=1e-5)
-    with pytest.raises(UsageError, match="this network hears the first 8,000 samples"):
+    with pytest.raises(UsageError, match="this network hears 8,000 samples"):
         detector.stream(16000, 0.7, 0.5)
 
 
@@ -215,7 +215,7 @@ def test_networks_that_cut_silence_otherwise_are_refused(moved, folder):
     write_small_network(moved.parent / "b.pt", settings)
     words = ("--networks", moved.parent / "a.pt", moved.parent / "b.pt", "--out", moved)
     assert fuse(folder, *words) == 0
-    with pytest.raises(AsdfError, match="cut silence in different ways"):
+    with pytest.raises(AsdfError, match=r"do not hear the same parts.*sad\.mode = 'on'"):
         asdf.Detector(moved, "cpu")
 
 

@@ -108,5 +108,5 @@ def test_a_network_without_frames_is_refused(utterances, settings):
 def test_frames_of_speech_whose_times_are_not_known_are_refused(network, utterances, settings):
     cut = deepcopy(settings)
     cut.sad.mode = "endpoint"
-    with pytest.raises(UsageError, match=r"sad\.mode = 'endpoint' leaves parts of them out"):
+    with pytest.raises(UsageError, match=r"sad\.mode = 'endpoint' leaves parts out"):
         work(network, utterances, cut)

@@ -59,13 +59,13 @@ def test_a_rate_is_needed(rate):
         (np.array([0.0, 20000.0]), "full scale of floats is 1"),
         (np.zeros((24, 16000)), "not one recording"),
         (np.zeros((8, 16000)), "may be a batch of utterances"),
-        (np.zeros((3, 16000)), r"Give the channels of a recording as \(samples, channels\)"),
+        (np.zeros((3, 16000)), r"give channels as \(samples, channels\)"),
         (np.zeros((2, 3, 100)), "not one recording"),
         (np.zeros((2, 2)), "not one recording"),
         (np.array(0.5), "not one recording"),
         (np.zeros(100, np.uint16), "type uint16"),
-        (np.array(["a.wav"]), "cannot be scored"),
-        (np.zeros(100, complex), "cannot be scored"),
+        (np.array(["a.wav"]), "give floats"),
+        (np.zeros(100, complex), "give floats"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(array, message):
@@ -187,11 +187,11 @@ def test_all_kinds_together(detector: asdf.Detector, recordings: Path) -> None:
         ({}, r"recording 1 \(dict\) cannot be scored"),
         (np.zeros(9000), r"recording 1 \(ndarray\) needs its sample_rate in Hz"),
         ((np.zeros(9000), "fast"), r"recording 1 \(ndarray\) needs its sample_rate in Hz"),
-        ((np.zeros(9000), 1), r"recording 1 \(ndarray\): a sample_rate of 1 Hz is outside"),
+        ((np.zeros(9000), 1), r"recording 1 \(ndarray\) needs .* from 1,000"),
         ((b"RIFF", 16000), r"recording 1 \(bytes\): sample_rate is for samples"),
         (
             io.StringIO("RIFF"),
-            r"recording 1 \(StringIO\) is open in text mode: open it in binary mode",
+            r"recording 1 \(StringIO\) returns str instead of bytes. Open it in binary",
         ),
     ],
 )
@@ -208,7 +208,7 @@ def test_several_recordings_where_one_is_expected(
     path = recordings / "a.wav"
     for several in ([path, str(path)], (str(path), str(path)), [path.read_bytes()]):
         kind = type(several).__name__
-        message = rf"the recording \({kind}\) names {len(several)} recordings.*`score_many` scores"
+        message = rf"the recording \({kind}\): `score_many` scores several"
         with pytest.raises(UsageError, match=message):
             detector.score_trial(several)
 

@@ -113,7 +113,7 @@ def test_turns_of_another_recording_are_refused(call, tmp_path):
     [ann] = detector().score_speakers("call.wav", turns)
     assert "a turn ends at 9.00 s, but the recording at 7.00 s" in ann.result.error
     soundfile.write("other.wav", call, RATE)
-    with pytest.raises(AsdfError, match="no turns of 'other', only of 'call'"):
+    with pytest.raises(AsdfError, match="has turns of 'call', not of 'other'"):
         detector().score_speakers("other.wav", "call.rttm")
 
 
@@ -142,8 +142,8 @@ def test_text_tables_and_the_journal_have_a_row_per_speaker(call, tmp_path, caps
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--rttm", "call.rttm", "--window", "1"], "--window works with whole recordings"),
-        (["--rttm", "call.rttm", "--trial"], "--trial works with whole recordings"),
+        (["--rttm", "call.rttm", "--window", "1"], "--window: for whole recordings"),
+        (["--rttm", "call.rttm", "--trial"], "--trial: for whole recordings"),
         (["--rttm", "missing.rttm"], "missing.rttm"),
     ],
 )

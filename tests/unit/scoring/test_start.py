@@ -49,7 +49,7 @@ def test_scoring_does_not_load_the_compiler(tmp_path, name):
 
 def test_recordings_become_results_without_torch() -> None:
     """All but the engine is numpy: torch is imported with a network."""
-    rooms = ("columns", "scored", "parts", "recordings", "speakers", "pipeline", "many", "stream")
+    rooms = ("columns", "scored", "parts", "recordings", "speakers", "pipeline", "many")
     imports = "; ".join(f"import asdf.scoring.{room}" for room in rooms)
     program = f"import sys; {imports}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import asdf
 from asdf.audio.sample_rates import StreamResampler, resample
 from asdf.errors import UsageError
+from asdf.scoring.pipeline import Stream
 from asdf.scoring.scored import WindowScore
-from asdf.scoring.stream import Stream
 from tests.unit.conftest import network_settings, sound, write_small_network
 
 TESTS = Path(__file__).parents[2]
@@ -163,8 +163,8 @@ def test_chunks_come_in_all_types_and_are_copied(detector: asdf.Detector) -> Non
 def test_mistakes(detector: asdf.Detector) -> None:
     stream = detector.stream(SECOND, 0.5, 0.5)
     for chunk, message in (
-        (np.zeros((3, 2, 2)), "is not a chunk of a recording"),
-        (np.zeros((3, 200)), "is not a chunk of a recording"),
+        (np.zeros((3, 2, 2)), "is no chunk"),
+        (np.zeros((3, 200)), "is no chunk"),
         (np.array([np.nan]), "not finite"),
         (np.array([30000.0]), "full scale of floats is 1"),
         (np.zeros(3, np.uint8), "type uint8"),

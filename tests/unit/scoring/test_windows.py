@@ -83,7 +83,7 @@ def windows(*scores: float) -> list[WindowScore]:
     ],
 )
 def test_windows_below_the_threshold_are_joined(scores, parts):
-    found = SEARCH.describe(windows(*scores))
+    found = SEARCH.find_parts(windows(*scores))
     assert [(part.start_s, part.end_s, part.score) for part in found.parts] == parts
     of_parts = sum(
         any(start <= 2 * i and 2 * i + 4 <= end for start, end, _ in parts)
@@ -95,23 +95,23 @@ def test_windows_below_the_threshold_are_joined(scores, parts):
 
 def test_the_worst_part_is_named_first_and_single_windows_are_said():
     scores = [0.0, 0.1, 1, -3, -2, 1, 0.2, 1, -9]
-    found = SEARCH.describe(windows(*scores))
+    found = SEARCH.find_parts(windows(*scores))
     words = PartColumn.words(found)
     assert words == (
         "2 parts sound spoofed: 0:06-0:12 (lowest -3.0000), 0:00-0:06 (lowest 0.0000); "
         "2 single windows below 0.5: 0:16-0:20 (lowest -9.0000)"
     )
-    alone = SEARCH.describe(windows(1, -1, 1))
+    alone = SEARCH.find_parts(windows(1, -1, 1))
     assert PartColumn.words(alone) == "1 single window below 0.5: 0:02-0:06 (lowest -1.0000)"
     assert PartColumn.veto(alone, "bona fide") is None
-    assert PartColumn.words(SEARCH.describe(windows(1, 1))) == ""
+    assert PartColumn.words(SEARCH.find_parts(windows(1, 1))) == ""
 
 
 def test_the_number_to_expect_in_genuine_speech_is_that_of_the_error_rate():
     network = Calibration(1.0, 0.0, 0.5, eer=0.08)
     request = Request(network, 0.5, True, ScoredLength(1, 10**6), 10**6)
     column = PartColumn.wanted(request)
-    found = column.search.describe(windows(*[0.0, 0.0], *[1.0] * 98))
+    found = column.search.find_parts(windows(*[0.0, 0.0], *[1.0] * 98))
     assert found.searched.expected == 8.0
     assert found.searched.describe_alarms() == (
         "about 8 of 100 windows of genuine speech would be below it"
@@ -126,8 +126,8 @@ def test_the_number_to_expect_in_genuine_speech_is_that_of_the_error_rate():
 def test_a_window_that_is_not_judged_is_in_no_part():
     silent = WindowScore(2, 6, -9, judged=False)
     first, _, last = windows(1, 1, 1)
-    assert SEARCH.describe([first, silent, last]).parts == ()
-    assert SEARCH.describe([first, silent, last]).searched.windows == 2
+    assert SEARCH.find_parts([first, silent, last]).parts == ()
+    assert SEARCH.find_parts([first, silent, last]).searched.windows == 2
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_window_that_is_not_judged_is_in_no_part():
     ],
 )
 def test_verdicts(score, threshold, judged, has_parts, verdict):
-    found = SEARCH.describe(windows(0, 0 if has_parts else 1))
+    found = SEARCH.find_parts(windows(0, 0 if has_parts else 1))
     known = {"values": {"parts": found}, "columns": {"parts": PartColumn}}
     assert decide_verdict(Score(score, threshold=threshold, judged=judged, **known)) == verdict
 
@@ -282,8 +282,8 @@ def test_bounds_of_a_calibration_hide_no_part():
     bounded = WindowScore(0.0, 4.0, -2.0, unbounded_llr=-3.0)
     above = WindowScore(2.0, 6.0, -2.0, unbounded_llr=-2.1)
     lower = WindowScore(2.0, 6.0, -2.0, unbounded_llr=-3.5)
-    assert search.describe([bounded, above]).single == (bounded,)
-    [part] = search.describe([bounded, lower]).parts
+    assert search.find_parts([bounded, above]).single == (bounded,)
+    [part] = search.find_parts([bounded, lower]).parts
     assert (part.start_s, part.end_s, part.score, part.compared) == (0.0, 6.0, -2.0, -3.5)
     assert above.entry()["unbounded_llr"] == -2.1
     assert "unbounded_llr" not in WindowScore(0.0, 4.0, 1.0).entry()

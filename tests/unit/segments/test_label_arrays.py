@@ -1,6 +1,5 @@
 """PartialSpoof's segment labels: a pickle that is read without running anything in it."""
 
-import io
 import os
 import pickle
 import tarfile
@@ -34,17 +33,16 @@ def with_pickle(path: Path, pickled: bytes) -> Path:
     return path
 
 
-def test_a_header_of_version_2_has_a_longer_length(tmp_path):
+def test_labels_of_frames_become_parts(tmp_path):
     path = tmp_path / "dev_seglab_0.16.npy"
+    np.save(path, LABELS, allow_pickle=True)  # type: ignore[arg-type]
+    assert read_label_arrays(path) == EXPECTED
+    twice = read_label_arrays(path, hop_s=0.32)
+    assert twice["LA_D_1000265"].end_s == 0.64
+    # A header of version 2 has a longer length.
     pickled = pickle.dumps(np.asarray(LABELS, dtype=object), protocol=4)
     path.write_bytes(b"\x93NUMPY\x02\x00v\x00\x00\x00" + NPY_HEADER + pickled)
     assert read_label_arrays(path) == EXPECTED
-
-
-def test_labels_of_frames_become_parts(tmp_path):
-    assert read_label_arrays(saved(tmp_path / "dev_seglab_0.16.npy", LABELS)) == EXPECTED
-    twice = read_label_arrays(tmp_path / "dev_seglab_0.16.npy", hop_s=0.32)
-    assert twice["LA_D_1000265"].end_s == 0.64
 
 
 @pytest.mark.parametrize("protocol", range(2, 5))
@@ -113,13 +111,13 @@ def lists_within_lists() -> bytes:
         (b"\x80\x02}(K\x01K\x02u.", "texts as keys"),
         (b"\x80\x02r\xff\xff\xff\xff.", "underflow"),
         (b"\x80\x04\x8e" + b"\xff" * 8, "BINBYTES.* exceeds"),
-        (pickle.dumps({"a": "111"}), "are not an array"),
-        (pickle.dumps({"a": np.array([1, 2])}, protocol=4), "are not 0 and 1"),
+        (pickle.dumps({"a": "111"}), "not an array of 0 and 1"),
+        (pickle.dumps({"a": np.array([1, 2])}, protocol=4), "not an array of 0 and 1"),
         (pickle.dumps({"a": np.array([0.5])}, protocol=4), "another type"),
         (pickle.dumps({"a": np.zeros((2, 2), np.int8)}, protocol=4), "another shape"),
-        (pickle.dumps({"a": ["1", "x"]}), "are not 0 and 1"),
-        (lists_within_lists(), "are not 0 and 1"),
-        (pickle.dumps({"a": {1, 2}}), "are not an array"),
+        (pickle.dumps({"a": ["1", "x"]}), "not an array of 0 and 1"),
+        (lists_within_lists(), "not an array of 0 and 1"),
+        (pickle.dumps({"a": {1, 2}}), "not an array of 0 and 1"),
     ],
 )
 def test_other_content_is_refused(tmp_path, pickled, reason):
@@ -140,17 +138,10 @@ def test_a_file_that_is_no_npy_or_does_not_exist_is_an_error(tmp_path):
     (tmp_path / "x_0.16.npy").write_text("LA_0001 CON_D_0000000 - CON spoof\n")
     with pytest.raises(AsdfError, match="not an npy file"):
         read_label_arrays(tmp_path / "x_0.16.npy")
-    with pytest.raises(AsdfError, match="cannot read the segment labels"):
+    with pytest.raises(AsdfError, match="No such file"):
         read_label_arrays(tmp_path / "y_0.16.npy")
 
 
 def test_the_length_of_a_frame_must_be_known(tmp_path):
     with pytest.raises(UsageError, match="length of a frame"):
         read_label_arrays(saved(tmp_path / "labels.npy", LABELS))
-
-
-def test_what_numpy_saves_by_itself_is_read(tmp_path):
-    buffer = io.BytesIO()
-    np.save(buffer, LABELS, allow_pickle=True)  # type: ignore[arg-type]
-    (tmp_path / "dev_seglab_0.16.npy").write_bytes(buffer.getvalue())
-    assert read_label_arrays(tmp_path / "dev_seglab_0.16.npy") == EXPECTED

@@ -70,6 +70,7 @@ def test_its_sources_and_their_licences_are_stated():
 
 
 def test_the_calibration_says_what_it_was_learnt_from():
+    """Of recordings whose attacks and speakers training lacked."""
     facts = shipped_detector()
     calibration = asdf.Detector(device="cpu").calibration
     assert (calibration.bona_fide, calibration.spoof) == (facts.bona_fide, facts.spoof)
@@ -78,11 +79,6 @@ def test_the_calibration_says_what_it_was_learnt_from():
     assert 100 * calibration.eer == pytest.approx(17.42, abs=0.005)
     assert 0 < calibration.cross_validated_cllr < 1
     assert facts.eer_low < facts.eer < facts.eer_high
-
-
-def test_the_calibration_is_of_recordings_that_training_lacked():
-    calibration = asdf.Detector(device="cpu").calibration
-    facts = shipped_detector()
     assert calibration.set == "mini, attacks and speakers that training lacked"
     assert calibration.chose_network is None
     assert np.exp(calibration.highest_llr) == pytest.approx(facts.ratio_bona_fide, abs=0.05)
@@ -97,7 +93,7 @@ def test_the_licence_is_that_of_asdf():
 
 def test_a_recording_alone_is_scored_offline_and_with_a_warning(empty, capsys, caplog):
     soundfile.write("call.wav", voiced(), 16000, subtype="FLOAT")
-    assert main(["score", "call.wav"]) == 0
+    assert main(["score", "call.wav", "--json", "out.json"]) == 0
     out, errors = capsys.readouterr()
     name, score, verdict = out.rstrip("\n").split("\t")[:3]
     assert name == "call.wav"
@@ -111,6 +107,10 @@ def test_a_recording_alone_is_scored_offline_and_with_a_warning(empty, capsys, c
     assert "no evidence by itself" in errors
     for fact in ("mini-best", "600 recordings", "no ratio above", "from elsewhere", "hibari"):
         assert fact in errors
+    document = json.loads(Path("out.json").read_text())
+    assert document["network"] == "small"
+    assert document["remark"] == shipped_detector().describe()
+    assert document["made_by"]["network_sha256"] == shipped_detector().sha256
 
 
 def test_a_tone_has_no_verdict_and_no_words_whoever_asks(empty):
@@ -129,15 +129,6 @@ def test_a_tone_has_no_verdict_and_no_words_whoever_asks(empty):
     assert dict(zip(heading.split(","), row.split(","), strict=True))["llr_words"] == ""
 
 
-def test_the_warning_goes_along_with_the_scores(empty):
-    soundfile.write("call.wav", voiced(), 16000, subtype="FLOAT")
-    assert main(["score", "small", "call.wav", "--json", "out.json"]) == 0
-    document = json.loads(Path("out.json").read_text())
-    assert document["network"] == "small"
-    assert document["remark"] == shipped_detector().describe()
-    assert document["made_by"]["network_sha256"] == shipped_detector().sha256
-
-
 def test_a_detector_without_a_name_is_the_shipped_one(empty):
     detector = asdf.Detector(device="cpu")
     assert (detector.source, detector.remark) == ("small", shipped_detector().describe())
@@ -145,22 +136,15 @@ def test_a_detector_without_a_name_is_the_shipped_one(empty):
     assert score == pytest.approx(LLR, abs=2e-3)
     assert (score.raw, score.unbounded_llr) == (pytest.approx(RAW, abs=2e-3), None)
     assert asdf.Detector("Small", device="cpu").score_trial(voiced(), 16000) == score
-
-
-def test_the_score_is_its_map_of_the_networks_own(empty):
+    # The map of the network's own score.
     network, _ = read_network(find_network("small"))
     assert sum(value.numel() for value in network.parameters()) == 75_394
-    detector = asdf.Detector(device="cpu")
-    score = detector.score_trial(voiced(), 16000)
     map_ = detector.calibration
     assert score == pytest.approx(map_.scale * score.raw + map_.offset, abs=1e-5)
-
-
-@pytest.mark.parametrize("gain", [0.1, 2.0])
-def test_louder_is_not_more_genuine(gain):
-    detector = asdf.Detector(device="cpu")
-    quiet = detector.score_trial(voiced(), 16000).raw
-    assert detector.score_trial(gain * voiced(), 16000).raw == pytest.approx(quiet, abs=0.1)
+    # Louder is not more genuine.
+    for gain in (0.1, 2.0):
+        louder = detector.score_trial(gain * voiced(), 16000).raw
+        assert louder == pytest.approx(score.raw, abs=0.1)
 
 
 def test_it_separates_recordings_that_it_was_not_trained_on(shared):

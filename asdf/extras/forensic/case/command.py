@@ -23,7 +23,7 @@ from pathlib import Path
 from asdf.commands.judged_files import Protocol, read_system_scores
 from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import check_overwriting, show, text_stream, write_outputs
-from asdf.commands.score_options import DetectorOptions
+from asdf.commands.score import DetectorOptions
 from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.runs.log import track

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from asdf.commands.journal import Journal, stamp_of
 from asdf.commands.options import Command, argument, option
 from asdf.commands.outputs import base_of_several, show
-from asdf.commands.score_options import NetworkOptions
+from asdf.commands.score import NetworkOptions
 from asdf.errors import AsdfError, UsageError
 from asdf.runs.files import digest_of, write_text
 from asdf.runs.streams import show_error

@@ -42,7 +42,7 @@ def told(
     calibration: Calibration | None = None,
     remark: str = "",
 ) -> list[str]:
-    found = PartSearch(64000, 32000, 0.0, calibration=calibration).describe(windows)
+    found = PartSearch(64000, 32000, 0.0, calibration=calibration).find_parts(windows)
     result = Scored(
         0,
         Path("call.wav"),

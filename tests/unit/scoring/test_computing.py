@@ -1,6 +1,10 @@
 """Scores are computed in the precision that is logged, and how far bf16's are from fp32's."""
 
+from __future__ import annotations
+
 import inspect
+import json
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,17 +13,31 @@ import pytest
 import torch
 from torch import nn
 
+import asdf
 from asdf.audio import read_audio
 from asdf.distributed.arithmetic import computes_bfloat16, multiplies_bfloat16
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import eer
+from asdf.extras.cpu.packed_weights import PackedLinear, is_available
 from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.networks import AASIST_L
-from asdf.scoring.computing import agree_on_precision, choose_scoring_precision, describe_scoring
+from asdf.networks.front_ends.architectures import Architecture, stem
+from asdf.scoring.computing import (
+    ScoringPrecision,
+    agree_on_precision,
+    choose_engine,
+    choose_scoring_precision,
+    describe_scoring,
+    find_device,
+)
 from asdf.scoring.detector import Detector
+from asdf.scoring.score_list import build_list_scorer
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Network, Sections
+from asdf.trials.how_scored import PUBLISHED, HowScored
+from asdf.trials.scored_files import read_how_scored, write_how_scored
+from tests.unit.networks.conftest import build
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda:0")
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
@@ -86,7 +104,7 @@ def test_a_cpu_computes_in_bf16_where_torch_can_and_says_where_it_is_emulated():
 
 def test_emulated_bf16_and_what_is_no_precision_are_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
-    with pytest.raises(UsageError, match=r"in bf16: cuda:0 has compute capability 7\.5, bf16 nee"):
+    with pytest.raises(UsageError, match=r"cuda:0 has compute capability 7\.5, bf16 needs 8"):
         choose_scoring_precision("bf16", GPU)
     with pytest.raises(UsageError, match=r"precision 'fp16' is not known: use auto, fp32, "):
         choose_scoring_precision("fp16", CPU)
@@ -193,12 +211,89 @@ def test_a_batch_that_does_not_fit_is_one_message_that_names_the_setting():
     on_a_gpu = "CUDA out of memory. Tried to allocate 2 GiB.\nmore"
     assert refuse(torch.OutOfMemoryError(on_a_gpu)).startswith(
         "cpu has not enough memory to score 6 recordings of 1,000 samples at once: CUDA out "
-        "of memory. Tried to allocate 2 GiB. Set network.eval_minibatch_size_factor below 3, "
-        "the factor of this batch (now 'auto'); "
+        "of memory. Tried to allocate 2 GiB. Set network.eval_minibatch_size_factor below 3 "
+        "(now 'auto'), or free memory"
     )
     on_the_host = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
     assert "factor below 3" in refuse(on_the_host)
     alone = refuse(torch.OutOfMemoryError("CUDA out of memory."), count=1)
-    assert "The batch is a single recording: score less of it" in alone
-    assert "max_evaluation_utterance_length_in_samples (now 1,000,000)" in alone
+    assert "max_evaluation_utterance_length_in_samples below 1,000 (now 1000000)" in alone
     assert refuse(RuntimeError("another one")) == "another one"
+
+
+def test_a_mac_s_gpu_is_used_with_a_warning_and_in_fp32(monkeypatch, caplog):
+    # What can be computed there is not known here; that a number can is what is asked.
+    monkeypatch.setattr(torch, "ones", lambda size, device: torch.tensor([1.0]))
+    found = find_device("mps")
+    assert found == torch.device("mps")
+    assert caplog.messages == [
+        "mps: ASDF is tested only on CPUs and NVIDIA GPUs. Score some recordings with device "
+        "'cpu' too, and compare."
+    ]
+    assert choose_scoring_precision("auto", found).describe() == "scoring in fp32"
+    assert choose_scoring_precision("bf16", found).name == "fp32"
+    caplog.clear()
+    assert find_device("cpu") == torch.device("cpu") and not caplog.messages
+
+
+LARGE = Architecture(stem(32), "layer_norm", True, 256, 1, 4, 256, True, pos_conv_groups=8)
+needs_packed = pytest.mark.skipif(not is_available(), reason="torch lacks oneDNN's products here")
+
+
+@pytest.fixture
+def settings() -> Sections:
+    settings = Sections()
+    settings.front_end.architecture = LARGE.to_text()
+    settings.network.min_evaluation_utterance_length_in_samples = 400
+    return settings
+
+
+@needs_packed
+def test_packed_is_for_a_cpu_in_fp32_alone():
+    assert choose_engine("packed", ScoringPrecision("fp32", CPU)) == "packed"
+    assert choose_engine("plain", ScoringPrecision("fp32", CPU)) == "plain"
+    in_bf16 = "packed" if multiplies_bfloat16() else "plain"
+    assert choose_engine("packed", ScoringPrecision("bf16", CPU)) == in_bf16
+    assert choose_engine("packed", ScoringPrecision("fp32", torch.device("cuda", 0))) == "plain"
+    with pytest.raises(UsageError, match="engine 'quick' is not known: use packed or plain"):
+        choose_engine("quick", ScoringPrecision("fp32", CPU))
+
+
+@needs_packed
+def test_a_list_is_scored_by_the_engine_of_the_settings(settings):
+    network = build(settings, "SSL_ASP").eval()
+    rng = np.random.default_rng(0)
+    waveforms = [rng.normal(0, 0.1, size).astype(np.float32) for size in (8000, 9000, 8000)]
+    scores = {}
+    for engine in ("packed", "plain"):
+        settings.computing.scoring_engine = engine
+        scorer = build_list_scorer(network, settings, World())
+        assert scorer.engine == scorer.how_scored.engine == engine
+        scores[engine] = scorer.score_waveforms(waveforms).scores
+    assert not np.array_equal(scores["packed"], scores["plain"])
+    np.testing.assert_allclose(scores["packed"], scores["plain"], atol=1e-5, rtol=0)
+    # The network that learns is whole.
+    assert not any(isinstance(module, PackedLinear) for module in network.modules())
+
+
+def test_a_detector_states_its_engine_and_its_copies_have_it(network_file):
+    noise = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
+    packed = asdf.Detector(network_file, "cpu")
+    plain = asdf.Detector(network_file, "cpu", engine="plain")
+    assert plain.engine == "plain"
+    assert packed.engine == ("packed" if is_available() else "plain")
+    assert float(packed.score_trial(noise, 16_000)) == pytest.approx(
+        float(plain.score_trial(noise, 16_000)), abs=1e-5
+    )
+    assert pickle.loads(pickle.dumps(plain)).engine == "plain"
+    with pytest.raises(UsageError, match="engine 'none'"):
+        asdf.Detector(network_file, "cpu", engine="none")
+
+
+def test_the_engine_is_written_next_to_scores(tmp_path):
+    path = tmp_path / "dev.txt"
+    write_how_scored(path, HowScored(PUBLISHED, "fp32", "packed"))
+    assert json.loads(path.with_suffix(".scored.json").read_text())["engine"] == "packed"
+    assert read_how_scored(path).engine == "packed"
+    # Within 1e-5: a comparison needs no remark.
+    assert HowScored(PUBLISHED, "fp32", "packed") == HowScored(PUBLISHED, "fp32", "plain")
