@@ -189,13 +189,15 @@ def _tied(curve: DetCurve) -> str:
 
 def alike(ids: Sequence[str]) -> list[Finding]:
     """Warn of trials whose names differ only in letter case."""
-    counts = Counter(utterance.casefold() for utterance in ids)
+    counts = Counter(map(str.casefold, ids))
+    if len(counts) == len(ids):
+        return []
     repeated = [utterance for utterance in ids if counts[utterance.casefold()] > 1]
     message = (
         f"{len(repeated)} trials have names that differ only in letter case: "
         f"{quoted_and_more(repeated, _SHOWN)}. If they are of the same recordings, score each once."
     )
-    return [Finding("warning", message)] if repeated else []
+    return [Finding("warning", message)]
 
 
 def another_subset(trials: int, subsets: Sequence[str] = ()) -> list[Finding]:

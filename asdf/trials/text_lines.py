@@ -1,8 +1,8 @@
 """The lines of a text file, plain or gzipped, each with its number.
 
 Invariant: any problem with the file itself (missing, truncated, not text) is one `AsdfError` that
-names it, so readers of formats only handle columns. No file takes more memory than the maximum
-length of a line.
+names it, so readers of formats only handle columns. No file takes more memory than a part of it
+and the maximum length of a line.
 """
 
 from __future__ import annotations
@@ -138,10 +138,9 @@ def lines_of(
         binary = gzip.GzipFile(fileobj=whole) if is_gzip else whole
         # A byte order mark, as Windows editors write it, would otherwise be part of the first id.
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors=errors)
-        for number, line in _bounded_lines(
-            text, path, longest or LONGEST_LINE, most or MOST_CHARACTERS
-        ):
-            if not line.isspace():
+        limits = (longest or LONGEST_LINE, most or MOST_CHARACTERS)
+        for number, line in _bounded_lines(text, path, *limits):
+            if line and not line.isspace():
                 yield number, line.strip(strip)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise AsdfError(
@@ -158,22 +157,31 @@ def lines_of(
 def _bounded_lines(
     text: io.TextIOWrapper, path: AnyPath, longest: int, most: float
 ) -> NumberedLines:
+    """Yield the lines without their ends; what a part of the file begins, the next continues."""
     number = 0
     characters = 0
-    # Reading one character more than allowed shows that a line is too long, whatever follows.
-    while line := text.readline(longest + 1):
-        number += 1
-        characters += len(line)
-        problem = ""
-        if len(line) > longest:
-            problem = f"the line has more than {longest:,} characters, too many for a list"
-        elif characters > most:
-            problem = f"it has more than {most:,} characters up to here, too many for a list"
-        elif "\0" in line:
-            problem = "it contains a NUL character, likely from a damaged copy"
-        if problem:
-            raise AsdfError(f"{path}, line {number}: {problem}. Is it the right file?")
-        yield number, line
+    begun = ""
+    is_over = False
+    while not is_over:
+        part = text.read(_PART)
+        is_over = not part
+        lines = (begun + part).split("\n")
+        # A line that is too long or damaged is refused before it has ended.
+        if not is_over and len(lines[-1]) <= longest and "\0" not in lines[-1]:
+            begun = lines.pop()
+        for line in lines:
+            number += 1
+            characters += len(line) + 1
+            if len(line) > longest or characters > most + is_over or "\0" in line:
+                problem = "it contains a NUL character, likely from a damaged copy"
+                if len(line) > longest:
+                    problem = f"the line has more than {longest:,} characters, too many for a list"
+                elif characters > most + is_over:
+                    problem = (
+                        f"it has more than {most:,} characters up to here, too many for a list"
+                    )
+                raise AsdfError(f"{path}, line {number}: {problem}. Is it the right file?")
+            yield number, line
 
 
 def _unreadable(path: AnyPath, error: OSError) -> str:
