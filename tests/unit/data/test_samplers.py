@@ -226,6 +226,8 @@ def test_the_number_of_copies(copies, of_each, in_all):
         sources[source] += number
     assert {sources[source] for source in np.flatnonzero(UTTERANCES.labels)} == of_each
     assert sources.total() == in_all and not sources.keys() & {2, 5, 29}
+    copied, _ = add_vocoded_copies(UTTERANCES, Vocoding(THREE, copies), 3)
+    assert len(set(copied.ids)) == len(copied)
     # Another vocoder each time, until all have had their turn.
     assert set(counted.values()) == ({1, 2} if copies == 4 else {1})
     by_vocoder = Counter()

@@ -58,7 +58,10 @@ def test_what_is_large_is_mapped_and_what_is_small_is_sent(tmp_path, monkeypatch
         mapped = shared.array(partial(np.asarray, array))
         assert mapped.tolist() == array.tolist() and mapped.dtype == array.dtype
         assert isinstance(mapped, np.memmap) == bool(array.nbytes)
-    assert len(files_of(tmp_path)) == 2
+    both = {"some": np.arange(3), "none": np.zeros((0, 2))}
+    arrays = shared.share(lambda: 0, lambda _: (both, None), lambda arrays, _: arrays)
+    assert [isinstance(arrays[name], np.memmap) for name in both] == [True, False]
+    assert len(files_of(tmp_path)) == 3
     shared.close()
     assert files_of(tmp_path) == []
 

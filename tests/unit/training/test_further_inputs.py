@@ -16,7 +16,7 @@ from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.training.losses import Loss
 from asdf.training.losses.loss import Term
-from asdf.training.objective import Objective, TargetSource
+from asdf.training.objective import Objective, TargetSource, inputs_in_training
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress
 from asdf.trials.trial_list import TrialList
@@ -90,6 +90,8 @@ def test_a_network_of_waveforms_alone_gets_nothing_else():
     window = next(iter(TrainingPlan(SIZE, 4, 2).windows(1)))
     step.take(window, batches_of(window), Progress(), [])
     assert network.given == []
+    # Lengths are of recordings of varying length alone.
+    assert inputs_in_training(Reading(), network_settings()) == ("columns",)
 
 
 def test_names_that_there_are_not_are_refused():

@@ -154,6 +154,11 @@ def test_going_on_keeps_the_moments_and_takes_rates_from_the_settings():
     assert torch.equal(optimiser.state[network.weight]["exp_avg"], state["state"][0]["exp_avg"])
     group = optimiser.param_groups[0]
     assert group["base_lr"] == 0.01 and group["weight_decay"] == 0.0
+    # AdamW goes on from the moments of Adam, with a weight decay of its own kind.
+    other = build_optimiser(network, network_settings(optimizer="adamw"))
+    before = dict(other.param_groups[0])
+    load_optimiser_state(other, state)
+    assert all(other.param_groups[0][name] == before[name] for name in before if name != "params")
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])

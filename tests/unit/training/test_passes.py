@@ -273,6 +273,8 @@ def test_what_graphs_cannot_repeat_leaves_them_out(changes, monkeypatch):
     assert suits() and suits({"front_end.dropout": 0.1}) and not suits(watched=True)
     assert suits({"network.callbacks": ("asdf.training.callbacks.TensorBoard",)})
     assert not suits(changes)
+    joint = make(loss="supervised_contrastive", train_clip_size=WAVEFORMS.shape[1])
+    assert not _suits_graphs(joint.network, joint.settings, joint.world, joint.objective)
 
 
 def test_passes_that_cannot_be_captured_are_computed_without(monkeypatch, caplog):
