@@ -22,7 +22,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.linalg import norm
 from numpy.random import Generator
 
-from asdf.audio.draws import draw_between, scale
+from asdf.audio.augmentation.part import draw_between, scale
 from asdf.facts import SAMPLE_RATE
 from asdf.settings.sections import RawBoost
 

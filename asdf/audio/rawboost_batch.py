@@ -28,9 +28,7 @@ from torch.nn.functional import pad
 from asdf.audio.rawboost import (
     PARALLEL,
     Draws,
-    Impulses,
     Notches,
-    Stationary,
     align,
     design,
     filter_length,
@@ -142,10 +140,18 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
     arrays: dict[str, np.ndarray] = {}
     if lnl:
         arrays["lnl_RKL"] = _design_aligned(lnl, settings)
+    # Indices of samples disturbed by ISD are counted over all rows.
     if isd:
-        arrays |= _join_impulses(isd, waveforms_BT.shape[1], settings.g_sd)
+        samples = waveforms_BT.shape[1]
+        positions = [row * samples + impulses.positions for row, impulses in enumerate(isd)]
+        factors = 1 + settings.g_sd * np.concatenate([impulses.factors for impulses in isd])
+        arrays["positions_N"] = np.concatenate(positions)
+        arrays["factors_N"] = factors.astype(np.float32)
     if ssi:
-        arrays |= _join_stationary(ssi, settings)
+        level_R1 = 10 ** (-np.array([[each.snr_db] for each in ssi]) / 20)
+        arrays["white_RT"] = np.stack([each.white for each in ssi])
+        arrays["colour_R1L"] = _design_aligned([each.notches for each in ssi], settings)
+        arrays["level_R1"] = level_R1.astype(np.float32)
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     return Unboosted(
         waveforms_BT,
@@ -153,23 +159,6 @@ def prepare(waveforms_BT: Tensor, draws: Sequence[Draws | None], settings: RawBo
         parallel=settings.algo == PARALLEL,
         **tensors,
     )
-
-
-def _join_impulses(isd: Sequence[Impulses], samples: int, gain: float) -> dict[str, np.ndarray]:
-    """Return the impulses of rows of `samples`, with indices counted over all rows."""
-    positions = [row * samples + impulses.positions for row, impulses in enumerate(isd)]
-    factors = 1 + gain * np.concatenate([impulses.factors for impulses in isd])
-    return {"positions_N": np.concatenate(positions), "factors_N": factors.astype(np.float32)}
-
-
-def _join_stationary(ssi: Sequence[Stationary], settings: RawBoost) -> dict[str, np.ndarray]:
-    """Return the noises of rows, their colouring filters, and their levels."""
-    level_R1 = 10 ** (-np.array([[stationary.snr_db] for stationary in ssi]) / 20)
-    return {
-        "white_RT": np.stack([stationary.white for stationary in ssi]),
-        "colour_R1L": _design_aligned([stationary.notches for stationary in ssi], settings),
-        "level_R1": level_R1.astype(np.float32),
-    }
 
 
 def filter_powers(waveforms_RT: Tensor, filters_RKL: Tensor) -> Tensor:

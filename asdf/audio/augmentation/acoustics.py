@@ -28,8 +28,7 @@ from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
 from asdf.audio.augmentation.filtering import find_fast_size
-from asdf.audio.augmentation.part import Part, PartSettings
-from asdf.audio.draws import draw_between, draw_item
+from asdf.audio.augmentation.part import Part, PartSettings, draw_between, draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import crop_start, repeat_to
@@ -67,8 +66,7 @@ def find_material(part: str, folders: Iterable[str], base: Path) -> tuple[str, .
         if not paths:
             raise UsageError(
                 f"{where}which holds no {_WORDS[part]} (in WAV, FLAC or the like, links to folders "
-                "are not followed). The corpus was likely unpacked elsewhere: name the folder that "
-                "holds them."
+                "are not followed). Name the folder that holds them."
             )
         recordings.extend(map(str, paths))
     return tuple(recordings)
@@ -79,11 +77,24 @@ def _find_recordings(folder: Path, part: str) -> Iterator[Path]:
 
     Hidden files, such as `._a.wav`, are skipped.
     """
+
+    def refuse(error: OSError) -> None:
+        # A skipped folder would change the draws for a user without permission to read it.
+        raise UsageError(f"augmentation cannot list {error.filename}: {error.strerror}.")
+
     # For each visited folder, the names in the nearest list in it or above.
     listed: dict[str, frozenset[str] | None] = {}
-    for parent, folders, names in os.walk(folder, onerror=_refuse):
+    for parent, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        chosen = _read_list(Path(parent), names, part)
+        chosen = None
+        if _LISTS[part] in names:
+            # Lines have the form `--rir-id 1 --room-id 1 path/name.wav`.
+            text = Path(parent, _LISTS[part]).read_text(encoding="utf-8", errors="replace")
+            lines = filter(None, map(str.split, text.splitlines()))
+            chosen = frozenset(PurePosixPath(words[-1]).name for words in lines)
+        elif any(name in names for name in _LISTS.values()):
+            # There is only a list for the other part.
+            chosen = frozenset()
         if chosen is None:
             # A list applies to all folders below it.
             chosen = listed.get(str(Path(parent).parent))
@@ -96,28 +107,6 @@ def _find_recordings(folder: Path, part: str) -> Iterator[Path]:
                 is_chosen = name in chosen
             if is_recording and is_chosen and not name.startswith("."):
                 yield Path(parent, name)
-
-
-def _refuse(error: OSError) -> None:
-    # A skipped folder would change the draws for a user without permission to read it.
-    raise UsageError(
-        f"augmentation cannot list the folder {error.filename}: {error.strerror}. "
-        "Check its permissions."
-    )
-
-
-def _read_list(folder: Path, names: list[str], part: str) -> frozenset[str] | None:
-    """Read the file names in the list that lies in `folder`.
-
-    Its lines have the form `--rir-id 1 --room-id 1 path/name.wav`. The result is None without a
-    list, and empty if there is only a list for the other part.
-    """
-    if _LISTS[part] not in names:
-        has_other_list = any(name in names for name in _LISTS.values())
-        return frozenset() if has_other_list else None
-    text = (folder / _LISTS[part]).read_text(encoding="utf-8", errors="replace")
-    lines = (line.split() for line in text.splitlines())
-    return frozenset(PurePosixPath(words[-1]).name for words in lines if words)
 
 
 class Noise(Part):
@@ -154,23 +143,19 @@ class Noise(Part):
         """
         path = draw_item(self.recordings, rng)
         snr_db = draw_between(self.min_snr_db, self.max_snr_db, rng)
-        return _read_random_part(path, samples, rng, self.audio), snr_db
+        try:
+            length = audio_length(path, self.audio)
+            start = crop_start(length, samples, rng)
+            noise = read_audio(path, start, min(length, samples), self.audio)
+        except AsdfError as error:
+            raise AsdfError(
+                f"a recording of augmentation.noise_folders cannot be used: {error}"
+            ) from None
+        return repeat_to(noise, samples), snr_db
 
     def describe(self) -> str:
         """Describe the part for the log."""
         return f"noise ({len(self.recordings)} recordings)"
-
-
-def _read_random_part(path: str, samples: int, rng: Generator, audio: Audio) -> np.ndarray:
-    try:
-        length = audio_length(path, audio)
-        start = crop_start(length, samples, rng)
-        noise = read_audio(path, start, min(length, samples), audio)
-    except AsdfError as error:
-        raise AsdfError(
-            f"a recording of augmentation.noise_folders cannot be used: {error}"
-        ) from None
-    return repeat_to(noise, samples)
 
 
 def mix(waveform: np.ndarray, noise: np.ndarray, snr_db: float) -> np.ndarray:
@@ -231,28 +216,17 @@ def read_response(path: str, to: int = SAMPLE_RATE) -> np.ndarray:
         AsdfError: the response cannot be read, or is silent.
     """
     try:
-        samples, rate = _read_first_channel(path)
-    except AsdfError as error:
+        # For its messages on files that are missing or truncated.
+        audio_length(path)
+        channels, rate = soundfile.read(path, dtype="float32", always_2d=True)
+        first = np.ascontiguousarray(channels[:, 0])
+        if not np.isfinite(first).all() or not first.any():
+            raise AsdfError(f"{path} is silent, or holds samples that are not finite: remove it.")
+    except (AsdfError, soundfile.LibsndfileError) as error:
         raise AsdfError(
             f"an impulse response of augmentation.reverberation_folders cannot be used: {error}"
         ) from None
-    return resample(samples, rate, to)
-
-
-def _read_first_channel(path: str) -> tuple[np.ndarray, int]:
-    """Return the samples (T,) float32 of the first channel, and their rate in Hz."""
-    # For its messages on files that are missing or truncated.
-    audio_length(path)
-    try:
-        channels, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise AsdfError(
-            f"{path} cannot be decoded ({error}): copy it again, or remove it."
-        ) from None
-    first = np.ascontiguousarray(channels[:, 0])
-    if not np.isfinite(first).all() or not first.any():
-        raise AsdfError(f"{path} is silent, or holds samples that are not finite: remove it.")
-    return first, rate
+    return resample(first, rate, to)
 
 
 def reverberate(waveform: np.ndarray, response: np.ndarray) -> np.ndarray:

@@ -25,9 +25,15 @@ import numpy as np
 from numpy.random import Generator
 
 from asdf.audio.augmentation.filtering import UNCHANGED, Speed, at_speed
-from asdf.audio.augmentation.part import Part, PartSettings
+from asdf.audio.augmentation.part import (
+    TRIAL,
+    Part,
+    PartSettings,
+    check_sendable,
+    second_of_noise,
+    unpickle_from,
+)
 from asdf.audio.speech import repeat_to
-from asdf.audio.user_classes import TRIAL, check_sendable, second_of_noise, unpickle_from
 from asdf.errors import AsdfError, UsageError
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_path import UserErrors, find_class, searched_first
@@ -78,7 +84,22 @@ def apply_checked(part: Part, clip: np.ndarray, rng: Generator, recording: objec
     samples = len(clip)
     with UserErrors(f"{where} failed", _ADVICE):
         result: object = part.apply(clip, rng)
-    problem = _find_problem(result, samples, part.shortens)
+    shape: tuple[int, ...] = result.shape if isinstance(result, np.ndarray) else ()
+    length = shape[0] if len(shape) == 1 else 0
+    fits = 1 <= length <= samples if part.shortens else length == samples
+    problem = ""
+    if not isinstance(result, np.ndarray):
+        problem = f"{type(result).__name__}, not a numpy array: {result!r:.60}. Return the clip."
+    elif not fits:
+        wanted = f"1 to {samples:,}" if part.shortens else f"{samples:,}"
+        problem = f"an array of shape {shape}, but a clip has {wanted} samples: (T,)."
+    elif result.dtype != np.float32:
+        problem = f"samples of {result.dtype}. End it with `.astype(np.float32)`."
+    elif broken := np.count_nonzero(~np.isfinite(result)):
+        problem = (
+            f"{broken:,} of {samples:,} samples that are not finite numbers. Look for divisions "
+            "by the level of a silent clip, or for logarithms of 0."
+        )
     if problem:
         raise AsdfError(f"{where} returned {problem}")
     assert isinstance(result, np.ndarray)
@@ -99,26 +120,6 @@ def try_part(part: Part, rate: int) -> None:
     """
     copied: Part = pickle.loads(pickle.dumps(part))
     apply_checked(copied, second_of_noise(rate), np.random.default_rng(0), TRIAL)
-
-
-def _find_problem(result: object, samples: int, shortens: bool) -> str:
-    """Return what is wrong with the result of a part, with a fix; '' if it is correct."""
-    if not isinstance(result, np.ndarray):
-        return f"{type(result).__name__}, not a numpy array: {result!r:.60}. Return the clip."
-    length = len(result) if result.ndim == 1 else 0
-    fits = 1 <= length <= samples if shortens else length == samples
-    if not fits:
-        wanted = f"1 to {samples:,}" if shortens else f"{samples:,}"
-        return f"an array of shape {result.shape}, but a clip has {wanted} samples: (T,)."
-    if result.dtype != np.float32:
-        return f"samples of {result.dtype}. End it with `.astype(np.float32)`."
-    broken = np.count_nonzero(~np.isfinite(result))
-    if broken:
-        return (
-            f"{broken:,} of {samples:,} samples that are not finite numbers. Look for divisions "
-            "by the level of a silent clip, or for logarithms of 0."
-        )
-    return ""
 
 
 def _name(kind: type[Part]) -> str:

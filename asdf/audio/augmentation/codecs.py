@@ -23,8 +23,7 @@ import numpy as np
 import soundfile
 from numpy.random import Generator
 
-from asdf.audio.augmentation.part import Part, PartSettings
-from asdf.audio.draws import draw_item
+from asdf.audio.augmentation.part import Part, PartSettings, draw_item
 from asdf.audio.sample_rates import resample
 from asdf.errors import UsageError
 from asdf.facts import SAMPLE_RATE
@@ -213,17 +212,16 @@ def check_codecs(names: Sequence[str], rate: int = SAMPLE_RATE) -> None:
                 f"a telephone codec ({', '.join(telephone)}), or write a part of your own."
             )
         kind = CODECS[name].kind
+        missing = ""
         if kind is None and not is_available(name):
-            raise UsageError(
-                f"augmentation.codecs names '{name}', for which PyAV's FFmpeg has no encoder. "
-                "Leave it out."
+            missing = "for which PyAV's FFmpeg has no encoder"
+        elif kind is not None and not soundfile.check_format(kind.container, kind.subtype):
+            missing = (
+                f"which libsndfile {soundfile.__libsndfile_version__} was built without: pip "
+                "install -U soundfile brings one that has it"
             )
-        if kind is not None and not soundfile.check_format(kind.container, kind.subtype):
-            raise UsageError(
-                f"augmentation.codecs names '{name}', which libsndfile "
-                f"{soundfile.__libsndfile_version__} was built without: pip install -U soundfile "
-                "brings one that has it, or leave it out."
-            )
+        if missing:
+            raise UsageError(f"augmentation.codecs names '{name}', {missing}. Leave it out.")
 
 
 def transcode(
@@ -240,9 +238,19 @@ def transcode(
 
 
 def _code_in_libsndfile(
-    waveform: np.ndarray, rate: int, kind: Kind, level: float | None = None
+    waveform: np.ndarray,
+    quality: float,
+    rate: int,
+    kind: Kind,
+    level: Callable[[float], float] | None,
 ) -> np.ndarray:
-    """Code `waveform` (T,) as a file of `kind`, and decode it: (at least T,) float32."""
+    """Code `waveform` (T,) as a file of `kind`, and decode it: (at least T,) float32.
+
+    Args:
+        level: Function that returns libsndfile's compression level for a quality; None for
+            telephone codecs, which have none.
+    """
+    samples = to_16_bits(waveform) if level is None else waveform
     file = io.BytesIO()
     with soundfile.SoundFile(
         file,
@@ -251,58 +259,40 @@ def _code_in_libsndfile(
         channels=1,
         subtype=kind.subtype,
         format=kind.container,
-        compression_level=level,
+        compression_level=None if level is None else level(quality),
         bitrate_mode="CONSTANT" if kind.container == "MP3" else None,
     ) as coder:
-        for start in range(0, len(waveform), _BLOCK):
-            coder.write(waveform[start : start + _BLOCK])
+        for start in range(0, len(samples), _BLOCK):
+            coder.write(samples[start : start + _BLOCK])
     file.seek(0)
     decoded: np.ndarray
     decoded, _ = soundfile.read(file, dtype="float32")
-    return decoded
-
-
-def _code_for_telephone(waveform: np.ndarray, _: float, kind: Kind) -> np.ndarray:
-    return _code_in_libsndfile(to_16_bits(waveform), _TELEPHONE_RATE, kind)
-
-
-def _code_mp3(waveform: np.ndarray, kbps: float, kind: Kind) -> np.ndarray:
-    decoded = _code_in_libsndfile(waveform, SAMPLE_RATE, kind, (160 - kbps) / 152)
-    # If there is a tag, the decoder has removed the delay.
-    has_delay = len(decoded) > len(waveform)
+    # If there is a tag, the decoder of MP3 has removed the delay.
+    has_delay = kind.container == "MP3" and len(decoded) > len(waveform)
     return decoded[_MP3_DELAY:] if has_delay else decoded
 
 
-def _code_vorbis(waveform: np.ndarray, quality: float, kind: Kind) -> np.ndarray:
-    return _code_in_libsndfile(waveform, SAMPLE_RATE, kind, 1 - quality / 10)
-
-
-def _code_opus(waveform: np.ndarray, kbps: float, kind: Kind) -> np.ndarray:
-    return _code_in_libsndfile(waveform, SAMPLE_RATE, kind, 1 - (kbps - 6) / 250)
-
-
 def _by_libsndfile(
-    code: Callable[..., np.ndarray],
-    qualities: tuple[float, ...],
     container: str,
     subtype: str,
-    rate: int = SAMPLE_RATE,
+    qualities: tuple[float, ...],
+    level: Callable[[float], float] | None = None,
 ) -> Codec:
+    rate = _TELEPHONE_RATE if level is None else SAMPLE_RATE
     kind = Kind(container, subtype)
-    return Codec(partial(code, kind=kind), qualities, rate, kind)
-
-
-def _for_telephone(kbps: float, subtype: str) -> Codec:
-    return _by_libsndfile(_code_for_telephone, (kbps,), "WAV", subtype, _TELEPHONE_RATE)
+    code = partial(_code_in_libsndfile, rate=rate, kind=kind, level=level)
+    return Codec(code, qualities, rate, kind)
 
 
 CODECS = {
-    "mu-law": _for_telephone(64, "ULAW"),
-    "a-law": _for_telephone(64, "ALAW"),
-    "gsm": _for_telephone(13, "GSM610"),
-    "mp3": _by_libsndfile(_code_mp3, (24, 32, 48, 64, 96), "MP3", "MPEG_LAYER_III"),
-    "vorbis": _by_libsndfile(_code_vorbis, (0, 2, 4, 6), "OGG", "VORBIS"),
-    "opus": _by_libsndfile(_code_opus, (8, 12, 16, 24, 32), "OGG", "OPUS"),
+    "mu-law": _by_libsndfile("WAV", "ULAW", (64,)),
+    "a-law": _by_libsndfile("WAV", "ALAW", (64,)),
+    "gsm": _by_libsndfile("WAV", "GSM610", (13,)),
+    "mp3": _by_libsndfile(
+        "MP3", "MPEG_LAYER_III", (24, 32, 48, 64, 96), lambda kbps: (160 - kbps) / 152
+    ),
+    "vorbis": _by_libsndfile("OGG", "VORBIS", (0, 2, 4, 6), lambda quality: 1 - quality / 10),
+    "opus": _by_libsndfile("OGG", "OPUS", (8, 12, 16, 24, 32), lambda kbps: 1 - (kbps - 6) / 250),
     "g722": Codec(code_g722, (64,)),
     "aac": Codec(code_aac, (16, 24, 32, 48, 64)),
     "amr-nb": Codec(code_amr, (4.75, 5.9, 7.4, 12.2), _TELEPHONE_RATE),

@@ -33,8 +33,7 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
-from asdf.audio.augmentation.part import Part, PartSettings
-from asdf.audio.draws import draw_between
+from asdf.audio.augmentation.part import Part, PartSettings, draw_between
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import repeat_to, speech_mask
 from asdf.facts import SAMPLE_RATE

@@ -2,20 +2,30 @@
 
 Invariant: a part is created once, from the settings, and sent to the loader's processes; its result
 depends only on the clip and the generator that it gets.
+
+Also the two random draws of augmentations, an item and a number in a range, and checks of the
+user's own parts and vocoders: pickling, and a second of noise before a run.
 """
 
 from __future__ import annotations
 
+import pickle
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 
+from asdf.errors import UsageError
+from asdf.facts import SAMPLE_RATE
+from asdf.settings.class_path import searched_first
 from asdf.settings.fields import OwnSettings
 from asdf.settings.sections import Audio, Augmentation
 
+Holder = TypeVar("Holder")
+Item = TypeVar("Item")
 Section = TypeVar("Section")
 
 
@@ -89,3 +99,55 @@ class Part(ABC):
     def describe(self) -> str:
         """Describe the part for the log."""
         return type(self).__name__
+
+
+def draw_item(items: Sequence[Item], rng: Generator) -> Item:
+    """Draw one of `items`, with equal probabilities."""
+    index = int(rng.integers(len(items)))
+    return items[index]
+
+
+def draw_between(lowest: float, highest: float, rng: Generator) -> float:
+    """Draw a number between `lowest` and `highest`, uniformly."""
+    return float(scale(rng.random(), lowest, highest))
+
+
+def scale(uniform: Any, lowest: Any, highest: Any) -> Any:
+    """Scale numbers or arrays drawn from 0 to 1 to the range from `lowest` to `highest`."""
+    return lowest + (highest - lowest) * uniform
+
+
+TRIAL = "'a second of noise', before training"
+"""Name of this test in messages."""
+
+_LEVEL = 0.1
+
+
+def second_of_noise(rate: int = SAMPLE_RATE) -> np.ndarray:
+    """Return a second of noise (T,) float32 at `rate` Hz, the same in every call."""
+    noise = _LEVEL * np.random.default_rng(0).standard_normal(rate)
+    return noise.astype(np.float32)
+
+
+def check_sendable(part: object, name: str, method: str) -> None:
+    """Refuse a part that cannot be pickled for the loader's processes.
+
+    Args:
+        method: Name of the method in which the part can create unpicklable state.
+    """
+    try:
+        pickle.dumps(part)
+    except Exception as error:
+        raise UsageError(
+            f"{name} cannot be sent to the loader's processes: {type(error).__name__}: {error}. "
+            "Its attributes must be picklable, such as numbers, strings and arrays; open files and "
+            f"lambdas are not. Create whatever else it needs in `{method}`, on first use."
+        ) from error
+
+
+def unpickle_from(
+    kind: Callable[[Any, Path | None], Holder], pickled: bytes, folder: Path | None
+) -> Holder:
+    """Return `kind(objects, folder)` for pickled objects whose classes may lie in `folder`."""
+    with searched_first(folder):
+        return kind(pickle.loads(pickled), folder)

@@ -122,33 +122,17 @@ def analyse(voice: Array) -> Analysis:
     of_window = irfft(np.abs(spectrum_of_window) ** 2)[:_LAGS]
     normal_of_window = of_window / of_window[0]
     normal = correlation / (energy + TINY) / normal_of_window
-    lag, top = _find_pitch_lags(normal)
+    # The highest peak; a slight preference for short lags prevents octave errors of F0.
+    preference = 0.0006 * np.arange(_LAST_LAG - _FIRST_LAG)
+    best = _FIRST_LAG + np.argmax(normal[:, _FIRST_LAG:_LAST_LAG] - preference, axis=1)
+    left, top, right = (normal[np.arange(len(normal)), best + step] for step in (-1, 0, 1))
+    # The vertex of the parabola through the three points.
+    offset = 0.5 * (left - right) / (left - 2 * top + right - 1e-9)
+    lag = best + offset.clip(-0.5, 0.5)
     is_loud = correlation[:, 0] > 1e-3 * energy.max()
     voiced = (top > 0.5) & is_loud
     f0_hz = _smooth_f0(SAMPLE_RATE / lag, voiced)
     return Analysis(power, f0_hz, voiced.astype(float))
-
-
-def _find_pitch_lags(normal: Array) -> tuple[Array, Array]:
-    """Return the lag of the highest peak, and its height, (frames,) each.
-
-    The lag is in fractional samples.
-
-    Args:
-        normal: Normalised autocorrelations, (frames, lags).
-    """
-    # A slight preference for short lags prevents octave errors of F0.
-    preference = 0.0006 * np.arange(_LAST_LAG - _FIRST_LAG)
-    preferred = normal[:, _FIRST_LAG:_LAST_LAG] - preference
-    lag = _FIRST_LAG + np.argmax(preferred, axis=1)
-    row = np.arange(len(normal))
-    left = normal[row, lag - 1]
-    top = normal[row, lag]
-    right = normal[row, lag + 1]
-    # The vertex of the parabola through the three points.
-    curvature = left - 2 * top + right - 1e-9
-    offset = 0.5 * (left - right) / curvature
-    return lag + offset.clip(-0.5, 0.5), top
 
 
 def _smooth_f0(f0_hz: Array, voiced: NDArray[np.bool_]) -> Array:

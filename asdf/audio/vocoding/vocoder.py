@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from asdf.audio.user_classes import TRIAL, check_sendable, second_of_noise, unpickle_from
+from asdf.audio.augmentation.part import TRIAL, check_sendable, second_of_noise, unpickle_from
 from asdf.audio.vocoding.analysis import Array
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import class_path_of
@@ -106,7 +106,20 @@ class Vocoders:
         where = f"{SETTING}: {name}.vocode, for the recording {recording},"
         with UserErrors(f"{where} failed"):
             copy = self.by_name[name].vocode(speech, rng)
-        _check_copy(copy, len(speech), where)
+        problem = ""
+        if not isinstance(copy, np.ndarray):
+            problem = f"{type(copy).__name__}, not a numpy array"
+        elif copy.shape != speech.shape:
+            problem = f"samples of shape {copy.shape} for speech of shape {speech.shape}"
+        elif copy.dtype.kind != "f":
+            problem = f"samples of type {copy.dtype}; floats between -1 and 1 are needed"
+        elif not np.isfinite(copy).all():
+            problem = "samples that are not finite"
+        if problem:
+            raise AsdfError(
+                f"{where} returned {problem}. A copy must have as many samples as its speech: (T,) "
+                "floats."
+            )
         exact = copy.astype(np.float64)
         power_of_copy = _measure_power(exact)
         if power_of_copy > 0:
@@ -147,23 +160,6 @@ def try_vocoders(settings: VocoderSettings, folder: Path | None) -> None:
     for name, vocoder in vocoders.by_name.items():
         if not is_ours(f"{type(vocoder).__module__}."):
             vocoders.copy(name, second_of_noise(), np.random.default_rng(0), TRIAL)
-
-
-def _check_copy(copy: object, samples: int, where: str) -> None:
-    """Refuse a copy that is not a valid training example, before it affects a network."""
-    if not isinstance(copy, np.ndarray):
-        problem = f"returned {type(copy).__name__}, not a numpy array"
-    elif copy.shape != (samples,):
-        problem = f"returned samples of shape {copy.shape} for speech of shape ({samples},)"
-    elif copy.dtype.kind != "f":
-        problem = f"returned samples of type {copy.dtype}; floats between -1 and 1 are needed"
-    elif not np.isfinite(copy).all():
-        problem = "returned samples that are not finite"
-    else:
-        return
-    raise AsdfError(
-        f"{where} {problem}. A copy must have as many samples as its speech: (T,) floats."
-    )
 
 
 def _measure_power(samples: np.ndarray) -> float:

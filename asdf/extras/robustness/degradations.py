@@ -36,7 +36,7 @@ from asdf.audio.augmentation.filtering import (
     limit_bandwidth,
     low_pass,
 )
-from asdf.audio.draws import draw_item
+from asdf.audio.augmentation.part import draw_item
 from asdf.audio.reading import audio_length, read_audio
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import cut_to_speech, repeat_to

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asdf.audio.draws import draw_between, draw_item
+from asdf.audio.augmentation.part import draw_between, draw_item
 
 
 def test_an_item_takes_an_integer_below_their_number():
