@@ -2,7 +2,6 @@
 
 # ruff: noqa: F401 (names for others)
 
-from asdf.corpora.corpus_names import FOLDER, Located, StatedPart, parse_located, parse_part
 from asdf.corpora.downloading import (
     download_record,
     hub_of,
@@ -24,8 +23,11 @@ from asdf.corpora.known_corpus import (
 from asdf.corpora.label_lists import choose_subset, columns_by_path, read_from, read_protocol
 from asdf.corpora.registry import (
     ALIASES,
+    FOLDER,
     KNOWN,
     Chosen,
+    Located,
+    StatedPart,
     as_list,
     choose,
     describe_origin,
@@ -34,6 +36,8 @@ from asdf.corpora.registry import (
     find_tree,
     is_known,
     known_names,
+    parse_located,
+    parse_part,
     read_known,
     sharing,
 )

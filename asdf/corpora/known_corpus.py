@@ -86,8 +86,8 @@ class KnownCorpus:
     homepage: str
     licence: str = "see its page"
     needs: str
-    folders: tuple[str, ...]
-    marks: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
     read: Callable[[Tree, str], Reading]
     read_columns: Callable[[Tree, str, Columns], Reading] | None = None
     subsets: tuple[str, ...] = ()

@@ -354,7 +354,6 @@ XMAD = KnownCorpus(
     licence="CC BY-NC-SA 4.0",
     needs="<language>/<corpus>/{real,fake}",
     folders=("XMAD", "xmad", "XMAD-Bench", "xmad_bench"),
-    marks=(),
     read=Layout(
         homes=("XMAD", "XMAD-Bench", "xmad", "xmad_bench"),
         pattern=r"(?P<language>[^/]+)/(?P<source>[^/]+)/(?P<kind>real|fake)/.+",

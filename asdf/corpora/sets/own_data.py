@@ -202,7 +202,6 @@ FOLDER = KnownCorpus(
     needs="folder:PATH or folder:PATH:train as a name; recordings below folders called real, "
     "bonafide, genuine ... and fake, spoof, synthetic ..., also within train, dev and test",
     folders=("",),
-    marks=(),
     read=read_class_folders,
     subset_of="split",
 )
@@ -282,8 +281,6 @@ KALDI = KnownCorpus(
     licence="that of the corpus",
     needs="a line in run.py, Corpus(reader='kaldi:train', folder='...'); wav.scp and utt2lab, with "
     "paths that are absolute or relative to that folder",
-    folders=(),
-    marks=(),
     read=read_kaldi,
     subset_of="folder of it",
 )

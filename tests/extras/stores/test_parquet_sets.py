@@ -136,6 +136,14 @@ def test_labels_are_not_guessed(tmp_path: Path) -> None:
         read_parquet(open_tree(tmp_path), "")
 
 
+def test_the_only_column_whose_classes_are_labels_is_the_label(tmp_path: Path) -> None:
+    table = pa.table({"path": ["a", "b"], "audio": [b"a", b"b"], "voice": [0, 1], "room": [1, 0]})
+    classes = {"voice": {"names": ["fake", "real"]}, "room": {"names": ["hall", "studio"]}}
+    pq.write_table(table.cast(described(table.schema, classes)), tmp_path / "test.parquet")
+    trials = read_parquet(open_tree(tmp_path), "test").trials
+    assert (trials.labels.tolist(), trials.columns) == ([0, 1], {"room": ["studio", "hall"]})
+
+
 @pytest.mark.parametrize("value", [["spoof"], {"class": "spoof"}])
 def test_a_column_of_several_values_is_no_column_of_labels(tmp_path: Path, value: Any) -> None:
     write_shard(tmp_path / "train.parquet", [value], kind=["fake"])

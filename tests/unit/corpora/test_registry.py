@@ -18,7 +18,7 @@ from asdf.corpora import (
     parse_part,
     sharing,
 )
-from asdf.corpora.corpus_names import StatedPart
+from asdf.corpora.registry import StatedPart
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.trials.trial_list import TrialList

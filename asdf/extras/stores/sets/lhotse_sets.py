@@ -300,8 +300,6 @@ LHOTSE = KnownCorpus(
     licence="that of the data set",
     needs="lhotse:PATH as a name, such as lhotse:data/cuts.jsonl.gz; the label in a custom field "
     "of cuts or supervisions",
-    folders=(),
-    marks=(),
     read=lambda tree, pattern: read_lhotse(pattern, "", tree.root, Columns())[0],
     subset_of="path",
 )
@@ -312,8 +310,6 @@ SHAR = KnownCorpus(
     licence="that of the data set",
     needs="shar:FOLDER as a name, with cuts.000000.jsonl.gz and recording.000000.tar; the label in "
     "a custom field, or beside as label.000000.jsonl.gz",
-    folders=(),
-    marks=(),
     read=lambda tree, pattern: read_shar(pattern, "", tree.root, Columns())[0],
     subset_of="path",
 )

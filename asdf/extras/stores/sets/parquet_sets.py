@@ -486,7 +486,6 @@ ARENA = KnownCorpus(
     needs="<set>/data/test-*.parquet, also in a folder arena; pip install "
     "'asdf-antispoofing[parquet]'",
     folders=("",),
-    marks=(),
     read=_read_arena,
     subset_of="set",
     published={
@@ -513,8 +512,6 @@ HUB = KnownCorpus(
     licence="that of the data set; see its page",
     needs="hub:ORG/NAME:SPLIT as a name, with a configuration hub:ORG/NAME/CONFIGURATION:SPLIT, "
     "at a revision hub:ORG/NAME@REVISION:SPLIT; pip install 'asdf-antispoofing[hub,parquet]'",
-    folders=(),
-    marks=(),
     read=read_parquet,
     subset_of="data set",
 )
@@ -525,8 +522,6 @@ DATASETS = KnownCorpus(
     licence="that of the data set; see its page",
     needs="datasets:FOLDER or datasets:FOLDER:SPLIT as a name; pip install "
     "'asdf-antispoofing[parquet]'",
-    folders=(),
-    marks=(),
     read=read_parquet,
     subset_of="split",
 )
@@ -537,8 +532,6 @@ PARQUET = KnownCorpus(
     licence="that of the data set; see its page",
     needs="a line in run.py, Corpus(reader='parquet', folder='...'); *.parquet with a column of "
     "recordings (bytes) or of their paths, and labels; pip install 'asdf-antispoofing[parquet]'",
-    folders=(),
-    marks=(),
     read=read_parquet,
     read_columns=read_parquet,
     subset_of="split",

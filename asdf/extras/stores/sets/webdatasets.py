@@ -138,8 +138,6 @@ WEBDATASET = KnownCorpus(
     licence="that of the data set",
     needs="webdataset:PATH as a name, such as webdataset:data/shards-{000000..000999}.tar; samples "
     "with a recording and a .json, .cls or .txt that has the label",
-    folders=(),
-    marks=(),
     read=lambda tree, pattern: read_webdataset(pattern, "", tree.root, Columns())[0],
     subset_of="path",
 )
