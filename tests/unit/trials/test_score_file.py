@@ -95,6 +95,7 @@ def test_the_eer_is_that_of_the_scores_in_memory(tmp_path):
         (["a", "b", "a"], [1, 2, 3], "1 of 3 utterances were scored more than once: 'a'"),
         (["a", "b\n", "c"], [1, 2, 3], r"cannot be written on one line: 'b\\n'"),
         (["a", "", "c"], [1, 2, 3], "cannot be written on one line: ''"),
+        (["a", " b", "c"], [1, 2, 3], "cannot be written on one line: ' b'"),
         (["a", "\udcff", "c"], [1, 2, 3], r"cannot be written on one line: '\\udcff'"),
     ],
 )
