@@ -174,8 +174,10 @@ def _may_declare(class_path: str, folder: Path | None) -> bool:
         if isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            # The dot of a relative import stands for the folder itself.
-            modules.append(class_path if node.level else node.module or "")
+            # A relative import is of the folder itself, which need not have an __init__.py.
+            if node.level:
+                return True
+            modules.append(node.module or "")
     return any(module_file(module.partition(".")[0], folder) for module in modules)
 
 

@@ -415,7 +415,9 @@ def read_home(entry: Any) -> Home | None:
             mean = np.array(each["mean"], np.float64)
             variances = np.array(each["variances"], np.float64)
             directions = np.array(each["directions"], np.float64)
-            directions = directions.reshape(len(variances), len(mean))
+            directions = directions.reshape(variances.size, mean.size)
+            if mean.ndim != 1 or variances.ndim != 1:
+                return None
             clusters.append(Cluster(mean, directions, variances, float(each["rest"])))
         first, second = clusters
         home = Home(

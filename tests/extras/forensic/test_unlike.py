@@ -135,6 +135,8 @@ def test_a_file_holds_it_and_readers_get_it_without_the_model():
         {"clusters": []},
         {"clusters": [{"mean": [0.0], "directions": [], "variances": [], "rest": 0.0}] * 2},
         {"clusters": [{"mean": ["x"], "directions": [], "variances": [], "rest": 1.0}] * 2},
+        {"clusters": [{"mean": [[0.0]], "directions": [], "variances": [], "rest": 1.0}] * 2},
+        {"clusters": [{"mean": [0.0], "directions": [1], "variances": [[1]], "rest": 1.0}] * 2},
         {"clusters": 5},
         {"folds_of": "rooms"},
     ],

@@ -146,6 +146,14 @@ def test_a_declaration_may_be_inherited_from_another_module(here: Path, module: 
     assert list(config.catalogue.declared) == ["head"]
 
 
+def test_a_declaration_may_be_inherited_in_a_folder_without_init(here: Path, module: Path) -> None:
+    (here / "parts").mkdir()
+    module.rename(here / "parts" / "base.py")
+    (here / "parts" / "mine.py").write_text("from .base import Network as B\nclass Mine(B): ...\n")
+    config = read(here, "network.network_class = 'parts.mine.Mine'")
+    assert list(config.catalogue.declared) == ["head"]
+
+
 def test_a_module_that_fails_is_a_mistake_at_its_line(here: Path, module: Path) -> None:
     module.write_text(f"{MODULE}\nraise RuntimeError('no GPU')\n")
     with pytest.raises(SettingsError) as raised:

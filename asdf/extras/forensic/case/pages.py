@@ -82,9 +82,9 @@ def _verdict(case: Case) -> Verdict:
         network = f"the network {Path(case.network).name}"
         lead = [f"They were compared with two propositions by {network}; each has a section."]
         return Verdict(sentence, lead=lead, cannot=cannot)
-    # The verdict itself is among the numbers.
-    brief = [words for words in statements(one, case, is_brief=True) if "Verdict:" not in words]
-    sentence, *lead = brief
+    brief = statements(one, case, is_brief=True)
+    # The verdict itself is among the numbers; it may be all there is to say.
+    sentence, *lead = [words for words in brief if not words.startswith("Verdict:")] or brief
     # A number is not broken off its minus sign.
     sentence = sentence.replace(" -", "\u00a0−")
     result = one.result

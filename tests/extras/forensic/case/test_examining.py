@@ -9,9 +9,19 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.extras.forensic.case.examining import read_facts, read_outline, validate
+from asdf.extras.forensic.case.examining import (
+    Case,
+    Examined,
+    read_facts,
+    read_outline,
+    validate,
+)
+from asdf.extras.forensic.case.pages import case_page
 from asdf.extras.forensic.case.wording import propositions, ratio_text
+from asdf.extras.forensic.support import SupportColumn, Supported
 from asdf.metrics.calibration import Calibration, calibrate
+from asdf.scoring.document import Heading, Provenance
+from asdf.scoring.scored import Scored
 from asdf.trials.score_file import Scores
 
 
@@ -67,3 +77,24 @@ def test_the_population_is_the_calibration_set():
     assert "calls: 80 bona fide and 90 spoofed" in propositions(calibration)["population"]
     assert "does not name" in propositions(Calibration(1.0, 0.0, 0.0))["population"]
     assert "not likelihood ratios" in propositions(None)["population"]
+
+
+def test_a_page_may_have_nothing_but_the_verdict_to_say():
+    """As where a column of one's own cannot tell, and the ratio is clear."""
+    sure = Supported(3.0, None, (2.0, 4.0), "moderate support for bona fide")
+    columns = {"llr": SupportColumn}
+    result = Scored(0, None, 3.0, verdict="undecided", values={"llr": sure}, columns=columns)
+    heading = Heading("", "net.pt", "llr", 0.0, "bona fide from an LLR of 0 on")
+    case = Case(
+        (Examined("call.wav", None, result),),
+        "net.pt",
+        heading,
+        Provenance("1", "2", None, "", {}),
+        {},
+        None,
+        None,
+        "",
+        "asdf case net.pt call.wav",
+        (4.0, 2.0),
+    )
+    assert "Verdict: undecided." in case_page(case)
