@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from asdf.extras.forensic.case.examining import (
-    Case,
-    Examined,
-    read_facts,
-    read_outline,
-    validate,
-)
+from asdf.extras.forensic.case.examining import Case, Examined, read_facts, read_outline, validate
 from asdf.extras.forensic.case.pages import case_page
 from asdf.extras.forensic.case.wording import propositions, ratio_text
 from asdf.extras.forensic.support import SupportColumn, Supported
