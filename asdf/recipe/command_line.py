@@ -88,12 +88,14 @@ def config_folders(run_file: Path) -> Sequence[str]:
 def config_files(recipe: Path, folders: Sequence[str]) -> list[Path]:
     """Return the files of a recipe's configs: its run_configs.py, and those of the folders.
 
-    A folder that is missing has none: a recipe may be copied without it.
+    A folder that is missing has none: a recipe may be copied without it. Nor does the recipe's own,
+    which may be called like one of them.
     """
     files = [recipe / "configs" / "run_configs.py"]
     for folder in [folders] if isinstance(folders, str) else folders:
-        found = sorted((recipe / folder / "configs").resolve().glob("*.py"))
-        files += [path for path in found if path.name != "init_config.py"]
+        # A name with a dot is not a config file, but the lock or the backup of an editor.
+        found = sorted((recipe / folder / "configs").resolve().glob("[!.]*.py"))
+        files += [path for path in found if path.name != "init_config.py" and path not in files]
     return files
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from asdf.data.training_plan import minibatch_per_process
 from asdf.distributed.determinism import describe_promise
 from asdf.distributed.devices import cpu_notice
+from asdf.recipe.command_line import config_files, config_folders
 from asdf.recipe.lists import Measured, RunLists
 from asdf.recipe.run import Run
 from asdf.recipe.used_sets import trains
@@ -334,6 +335,9 @@ def start_run(run: Run, account: str) -> None:
 
     def record_code() -> None:
         files = code_files(folders.recipe, class_paths(settings))
+        # Those of other folders that run.py names lie next to the recipe's own.
+        for path in config_files(folders.recipe, config_folders(folders.recipe / "run.py"))[1:]:
+            files[f"configs/{path.parent.parent.name}/{path.name}"] = path
         retain_code(layout, files)
         update_record(layout.environment, {"code": save_code(files, layout.code)})
 

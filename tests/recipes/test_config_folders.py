@@ -45,6 +45,9 @@ def test_configs_inherit_across_files_and_run_in_the_same_folders(recipe, folder
     settings = (recipe.system("seeded") / "settings.py").read_text()
     for said in ("recipe.seed = 5  # seeded.py:3 (seeded)", "over 9 (slow.py:4 (slow)), 3 (run_"):
         assert said in settings
+    code = recipe.system("seeded") / "code" / "configs"
+    assert (code / "demo" / "seeded.py").read_text() == SEEDED
+    assert (code / "papers" / "slow.py").read_text() == SLOW
 
 
 def test_each_place_is_named(recipe, folders, capsys):
@@ -96,6 +99,15 @@ def test_a_recipe_alone_has_its_own_configs(recipe, tmp_path, capsys):
     files = config_files(folder, config_folders(folder / "run.py"))
     assert files == [folder / "configs" / "run_configs.py"]
     replace(recipe, folder=folder).call(capsys, "train-ssl-aasist", "--explain").ok()
+
+
+def test_a_copy_may_be_called_like_a_folder_and_an_editor_may_lock_a_file(tmp_path):
+    folder = tmp_path / "papers"
+    shutil.copytree(RECIPE / "configs", folder / "configs")
+    (tmp_path / "demo" / "configs").mkdir(parents=True)
+    (tmp_path / "demo" / "configs" / ".#mini.py").symlink_to("user@host.1")
+    files = config_files(folder, ("../papers", "../demo"))
+    assert files == [folder / "configs" / "run_configs.py"]
 
 
 def test_another_recipe_may_be_named(tmp_path):
