@@ -97,15 +97,16 @@ def read_fused_file(path: Path) -> FusedSystem:
         )
     if content.get("version") != VERSION:
         raise AsdfError(f"{path}: this fused system was written by a newer ASDF. Update ASDF.")
-    entries = content.get("networks")
+    listed = content.get("networks")
+    entries = listed if isinstance(listed, list) else []
     networks = []
-    for entry in entries if isinstance(entries, list) else ():
+    for entry in entries:
         values = entry if isinstance(entry, dict) else {}
         texts = (values.get("path"), values.get("sha256"))
         if all(isinstance(text, str) and text for text in texts):
             networks.append(FusedNetwork(*map(str, texts)))
     fusion = read_fusion(content.get("fusion"), path)
-    if len(networks) != len(entries or ()) or len(networks) != len(fusion.weights):
+    if len(networks) != len(entries) or len(networks) != len(fusion.weights):
         raise AsdfError(
             f"the networks in {path} cannot be used: it was changed or damaged. Create the file "
             "again with `python -m asdf fuse`."
