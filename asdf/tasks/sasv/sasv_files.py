@@ -116,8 +116,13 @@ class SasvScores:
         Args:
             system: Name of the system, one of `SYSTEMS`; it must have scores.
             chosen: Mask of the trials to use, (trials,); None: all.
+
+        Raises:
+            AsdfError: the system has no scores, or the kinds of the trials are not known.
         """
-        scores, kinds = np.asarray(self.of(system)), np.asarray(self.trials.kinds)
+        scores, kinds = self.of(system), self.trials.kinds
+        if scores is None or kinds is None:
+            raise AsdfError(f"there are no {system} scores, or the kinds of trials are not known.")
         if chosen is not None:
             scores, kinds = scores[chosen], kinds[chosen]
         return [scores[kinds == kind] for kind in (TARGET, NONTARGET, SPOOF)]

@@ -151,7 +151,9 @@ def sasv_result(
         >>> result.asv_eer, result.cm_eer, result.spoof
         (0.0, 0.0, 2)
     """
-    kinds = np.asarray(scores.trials.kinds)
+    kinds = scores.trials.kinds
+    if kinds is None:
+        raise ValueError("the kinds of the trials are not known")
     counted = kinds if chosen is None else kinds[chosen]
     values: dict[str, float] = {}
     if scores.sasv is not None:
@@ -420,6 +422,8 @@ def fit_fusion(kind: str, development: SasvScores | None, cost: TandemCost = TAN
         UsageError: no development set.
         AsdfError: a system has no scores in the set, or higher scores do not mean targets.
     """
+    if kind not in FUSIONS:
+        raise ValueError(f"{kind!r} is not one of {FUSIONS}")
     if kind == "sum":
         return SasvFusion(kind)
     if development is None:

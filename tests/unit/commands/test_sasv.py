@@ -142,6 +142,7 @@ def test_several_systems(capsys, folder):
         (["eval.tsv", "--keys", "dev_keys.tsv"], 1, "have no score"),
         (["eval.tsv", "--keys", "eval_keys.tsv", "--fuse", "linear"], 2, "development set"),
         (["eval.tsv", "--keys", "eval_keys.tsv", "--json", "eval.tsv"], 2, "overwrite"),
+        (["eval_asv.txt", "--keys", "eval_keys.tsv", "--path", "p.csv"], 1, "no cm scores"),
     ],
 )
 def test_mistakes_are_one_message(capsys, folder, words, status, message):

@@ -237,3 +237,10 @@ def test_fusions_that_cannot_be(scores):
     turned = SasvScores(scores.trials, cm=-scores.cm, asv=scores.asv)
     with pytest.raises(AsdfError, match="CM scores of the development set"):
         fit_fusion("linear", turned)
+    with pytest.raises(ValueError, match="'Linear' is not one of"):
+        fit_fusion("Linear", scores)
+    unlabelled = replace(scores, trials=replace(scores.trials, kinds=None))
+    with pytest.raises(AsdfError, match="the kinds of trials are not known"):
+        fit_fusion("linear", unlabelled)
+    with pytest.raises(ValueError, match="the kinds of the trials are not known"):
+        sasv_result(unlabelled)
