@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from asdf.extras.audit.measuring import Measured
 
 
+def _check_limit(limit: float) -> None:
+    if not 0 < limit < 50:
+        raise UsageError(f"--limit {limit:g}: give an EER above 0 and below 50 %.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions:
     """Options of the command."""
@@ -66,7 +71,10 @@ class AuditOptions:
         metavar="FOLDER",
     )
     limit: float = option(
-        "EER in percent below which a feature is a shortcut", metavar="P", default=40.0
+        "EER in percent below which a feature is a shortcut",
+        metavar="P",
+        default=40.0,
+        check=_check_limit,
     )
     replicates: int = replicates_option("number of bootstrap replicates", may_be_none=False)
     workers: int = option(

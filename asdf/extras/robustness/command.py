@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 _MB_PER_S = 3 * SAMPLE_RATE / 1_000_000
 
 
+def _check_workers(workers: int) -> None:
+    if workers < 0:
+        raise UsageError(f"--workers {workers}: give 0 or more.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RobustnessOptions(WeightsOptions):
     """Options of the command."""
@@ -71,7 +76,10 @@ class RobustnessOptions(WeightsOptions):
         "the recordings of a protocol or corpus"
     )
     workers: int = option(
-        "number of additional processes that degrade recordings", metavar="N", default=2
+        "number of additional processes that degrade recordings",
+        metavar="N",
+        default=2,
+        check=_check_workers,
     )
     keep_audio: bool = flag("keep the degraded copies in FOLDER/audio")
     # Without replicates there would be no p-values, and the tables of changes state them.

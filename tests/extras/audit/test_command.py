@@ -98,6 +98,8 @@ def test_a_stop_while_comparing_keeps_what_was_read(tmp_path, capsys, monkeypatc
     ("words", "message"),
     [
         (["audit"], "no list is given"),
+        (["audit", "x.txt", "--limit", "60"], "give an EER above 0 and below 50 %"),
+        (["audit", "x.txt", "--limit", "0"], "give an EER above 0 and below 50 %"),
         (["audit", "missing.txt"], "there is no list, folder or corpus missing.txt"),
     ],
 )

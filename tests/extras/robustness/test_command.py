@@ -119,6 +119,7 @@ def test_the_catalogue_is_printed(capsys) -> None:
         (["--output", "o", "--only", "gain"], "give one or more networks and a list"),
         (["net.pt", "list.txt"], "the output folder is missing"),
         (["net.pt", "missing.txt", "--output", "o"], "there is no list, folder or corpus missing"),
+        (["net.pt", "l.txt", "--output", "o", "--workers", "-1"], "give 0 or more"),
     ],
 )
 def test_mistakes_are_named(words, message, capsys) -> None:
