@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from math import fsum
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -41,12 +42,13 @@ class _List:
 
     def need(self, counts: Mapping[_Stratum, int]) -> float:
         """Return the missing proportion of the list's share of some strata, 1 at first."""
-        # Exactly rounded: `sum` rounds otherwise in some versions of Python.
-        need = fsum(
+        needs = (
             count * self._lacking[stratum] / self._wanted[stratum]
             for stratum, count in counts.items()
         )
-        return need / sum(counts.values())
+        # One after another, since `sum` rounds otherwise from Python 3.12 on, and lists must not
+        # depend on the version.
+        return reduce(add, needs) / sum(counts.values())
 
     def add(self, indices: Sequence[int], counts: Mapping[_Stratum, int]) -> None:
         """Add the trials of a speaker."""

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from asdf.__main__ import main
-from asdf.corpora import (
-    choose,
-    columns_from_names,
-    parse_located,
-    read_class_folders,
-    split_trials,
-    splitting,
-)
+from asdf.corpora import choose, columns_from_names, parse_located, read_class_folders, split_trials
 from asdf.corpora.command import OnDisk, compare_with_disk
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
@@ -197,12 +190,16 @@ def test_the_seed_and_the_trials_alone_decide():
     assert {trials.ids[i] for i in first["dev"]} == {trials.ids[order[i]] for i in moved["dev"]}
 
 
-def test_needs_are_summed_exactly():
-    """One after another, ten tenths are less than 1, so a tie would be decided by rounding."""
-    strata = [(0, str(number)) for number in range(10)]
-    part = splitting._List("train", 1.0, dict.fromkeys(strata, 10))
-    part.add([], dict.fromkeys(strata, 9))
-    assert part.need(dict.fromkeys(strata, 1)) == 0.1
+def test_lists_of_earlier_versions_stay_the_same():
+    """With exactly rounded sums, three of these speakers would be in another list."""
+    attacks = ["A2", "A2", "A0", "A2", "A1", "-", "A2", "A2", "A2", "A0", "-", "-", "A2", "A0"]
+    trials = TrialList(
+        [f"u{number:02d}" for number in range(14)],
+        np.array([attack == "-" for attack in attacks], np.int8),
+        columns={"speaker": list("40003404432301"), "attack": attacks},
+    )
+    lists = split_trials(trials, {"train": 0.5, "dev": 0.5})
+    assert lists["dev"].tolist() == [0, 4, 5, 7, 8, 9, 11]
 
 
 def test_too_few_speakers_for_the_lists():
