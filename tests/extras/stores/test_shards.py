@@ -130,7 +130,7 @@ def test_shards_without_labels_are_scored_and_nothing_else(tmp_path: Path) -> No
     recordings = find_recordings([f"{name}?label=none"])
     assert recordings.paths == [f"{tmp_path}/a.tar/x.wav", f"{tmp_path}/a.tar/y.wav"]
     assert list(recordings.labels) == [-1, -1]
-    with pytest.raises(UsageError, match=r"2 recordings have no label, which lists need"):
+    with pytest.raises(UsageError, match=r"2 recordings have no label"):
         write_lists([f"{name}?label=none"])
 
 
