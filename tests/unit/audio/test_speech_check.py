@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asdf.audio import speech_check
 from asdf.audio.speech_check import describe, evidence, has_speech, speech_finder
 from asdf.errors import UsageError
 from tests.unit.conftest import sound
@@ -59,6 +60,20 @@ def test_other_sounds_are_no_speech(name):
     assert not has_speech(waveform)
     # Nor at another level, by as much as a last digit.
     assert evidence(waveform[:64000] * 0.01) == pytest.approx(evidence(waveform[:64000]), abs=0.02)
+
+
+@pytest.mark.parametrize("samples", [RATE, 4 * RATE, 4 * RATE + 1, 6 * RATE, 7 * RATE + 9])
+def test_speech_at_either_end_is_found(monkeypatch, samples):
+    def found(segment):
+        assert len(segment) == min(samples, 4 * RATE)
+        return 1000 if segment.any() else -1000
+
+    monkeypatch.setattr(speech_check, "evidence", found)
+    for index in (0, samples - 1):
+        waveform = np.zeros(samples, np.float32)
+        waveform[index] = 1
+        assert has_speech(waveform)
+    assert not has_speech(np.zeros(samples, np.float32))
 
 
 def test_under_a_second_speech_is_supposed():

@@ -138,3 +138,14 @@ def test_other_files_in_the_folder_are_left_alone(corpus: Path, tmp_path: Path) 
     (tmp_path / "demo" / "partial" / "thesis.tex").write_text("text")
     with pytest.raises(AsdfError, match="partial is in the way of the partially spoofed"):
         make_partial_demo(tmp_path / "demo", sets=SETS)
+
+
+def test_parts_fade_except_at_the_edges_of_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges = [(0, 4000), (8000, 12000), (14000, 16000)]
+    monkeypatch.setattr(demo_partial, "speak", lambda *_: np.ones(16000))
+    monkeypatch.setattr(demo_partial, "_draw_parts", lambda *_: ranges)
+    monkeypatch.setitem(demo_partial.ATTACKS, "A01", lambda sound, _: -sound)
+    recording = Rendering(0, 0, "A01")
+    sound, _ = demo_partial._speak_in_parts(recording, (0, 0), np.random.default_rng(0))
+    edges = [sound[index] for start, end in ranges for index in (start, end - 1)]
+    assert edges == pytest.approx([-1, 1, 1, 1, 1, -1], abs=0.02)

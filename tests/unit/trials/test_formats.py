@@ -107,6 +107,7 @@ def test_labels_of_other_programs(tmp_path, text):
         ("file,fake_probability\na,0.5\n", "line 1: .* needs a header such as file,score"),
         ("file,score\na,0.5\nb\n", "line 3: expected 'file,score', found 'b'"),
         ("file;score\na;1.234,5\n", r"line 2: the score '1\.234\.5' is not a number"),
+        ("file,score\na,0.5\nb,\n", "line 3: the score '' is not a number"),
         ("file,score\na,0.5\nfile,score\n", "line 3: the score 'score' is not a number"),
         ("file,score\na\\b,0.5\na/b,0.5\n", "line 3: 'a/b' was already scored in line 2"),
         ("Output, a, 1\n", "line 1: expected 'Output, a, 1'"),
