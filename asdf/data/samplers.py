@@ -215,10 +215,9 @@ class BalancedAttacks(GroupedSampler):
         pairs = zip(attacks, utterances.corpora(), strict=True)
         keys = [f"{attack or 'unknown attack'} ({corpus})" for attack, corpus in pairs]
         by_attack = indices_by(keys, np.flatnonzero(utterances.labels == 0))
-        weight = 1 / len(by_attack)
         return [
             Group("bona fide", np.flatnonzero(utterances.labels == 1)),
-            *(Group(name, indices, weight) for name, indices in by_attack.items()),
+            *(Group(name, indices, 1 / len(by_attack)) for name, indices in by_attack.items()),
         ]
 
 

@@ -73,6 +73,9 @@ def test_half_of_the_turns_are_bona_fide_and_attacks_share_the_rest():
     assert set(spoofs) == {"A01 first", "A02 first", "A03 first", "A01 second", " second"}
     assert max(spoofs.values()) - min(spoofs.values()) <= 10
     assert sum(spoofs.values()) == 130 - counted["- first"] - counted["- second"]
+    # A list without spoofs has one group.
+    sampler = build("balanced_attacks", FIRST.select(np.arange(3)))
+    assert sampler.describe() == "3 turns per epoch: 3 of the 3 of bona fide"
 
 
 def test_corpora_have_as_many_turns_or_as_their_weights_say():
