@@ -197,9 +197,10 @@ def _is_terminal_shell(environment: Mapping[str, str]) -> bool:
 def _read_ranks(environment: Mapping[str, str]) -> Iterator[Launch]:
     """Yield the launches that a rank and a number of processes state, by `_VARIABLES`."""
     for launcher, *names in _VARIABLES:
-        rank, size, local_rank, local_size = (number(environment, name) for name in names)
+        rank, size = (number(environment, name) for name in names[:2])
         if rank is None and size in (None, 1):
             continue
+        local_rank, local_size = (number(environment, name) for name in names[2:])
         if launcher == _MPIEXEC:
             # `srun --mpi=pmi2` sets them, which says more in variables of its own.
             is_srun = "SLURM_STEP_ID" in environment and local_rank is None

@@ -87,6 +87,8 @@ BY_HAND = {"RANK": "1", "WORLD_SIZE": "2", **MASTER}
         # mpirun from a batch script of Slurm
         ({**BATCH, **OPEN_MPI}, Launch(1, 2, 1, 2, "mpirun", "127.0.0.1", name_port("1445724161"))),
         ({**HYDRA, **MASTER}, Launch(1, 2, 1, 2, "mpiexec", "node1", 29500)),
+        # a script that sets LOCAL_RANK as if nothing had started it
+        ({**HYDRA, **MASTER, "LOCAL_RANK": "-1"}, Launch(1, 2, 1, 2, "mpiexec", "node1", 29500)),
         ({**HYDRA, "MASTER_PORT": "29501"}, Launch(1, 2, 1, 2, "mpiexec", "127.0.0.1", 29501)),
         # srun --mpi=pmi2
         ({**ONE_NODE, "PMI_RANK": "1", "PMI_SIZE": "3"},
