@@ -82,8 +82,9 @@ class SharedFiles:
         problem = ""
         try:
             for name, (offset, shape, dtype) in sent.placed.items():
-                arrays[name] = np.empty(shape, dtype)
-                if arrays[name].nbytes:  # an empty array cannot be mapped
+                if 0 in (dtype.itemsize, *shape):  # an empty array cannot be mapped
+                    arrays[name] = np.empty(shape, dtype)
+                else:
                     # Copy on write, since torch warns of arrays that are not writable.
                     arrays[name] = np.memmap(path, dtype, "c", offset, shape)
         except (OSError, ValueError) as error:

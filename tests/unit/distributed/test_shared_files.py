@@ -62,6 +62,9 @@ def test_what_is_large_is_mapped_and_what_is_small_is_sent(tmp_path, monkeypatch
     arrays = shared.share(lambda: 0, lambda _: (both, None), lambda arrays, _: arrays)
     assert [isinstance(arrays[name], np.memmap) for name in both] == [True, False]
     assert len(files_of(tmp_path)) == 3
+    # A process that maps an array reserves no memory for it.
+    monkeypatch.setattr(np, "empty", None)
+    assert shared.array(lambda: np.arange(70)).tolist() == list(range(70))
     shared.close()
     assert files_of(tmp_path) == []
 
