@@ -41,11 +41,15 @@ from asdf.networks.ssl_detector import SSLDetector
 from asdf.runs.log import LOG
 from asdf.scoring.computing import memory_errors_as
 from asdf.scoring.scorer import Computed
+from asdf.settings.class_files import is_ours
 from asdf.settings.class_path import describe_error
 from asdf.settings.sections import Network, Sections
 from asdf.training.losses import Loss, Targets, TermTargets
 from asdf.training.losses.loss import CLIPS, FEATURES, ClipKey, Term
 from asdf.trials.trial_list import UNLABELLED, TrialList, values_at
+
+# Where our losses count as being: saved parts of a validation are of the loss of this name.
+_HOME_OF_OURS = "asdf.training.losses.detection_losses"
 
 
 def inputs_in_training(network: nn.Module, settings: Sections) -> tuple[str, ...]:
@@ -390,8 +394,9 @@ class LossOnTrials:
     def __init__(self, loss: Loss, settings: Sections) -> None:
         """Store `loss`, on the device of the network that scores."""
         kind = type(loss)
+        home = _HOME_OF_OURS if is_ours(f"{kind.__module__}.") else kind.__module__
         self.depends_on: Mapping[str, Any] = {
-            "class": f"{kind.__module__}.{kind.__qualname__}",
+            "class": f"{home}.{kind.__qualname__}",
             "class weights": list(settings.network.class_weights),
             **asdict(settings.loss),
         }

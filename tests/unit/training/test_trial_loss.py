@@ -120,6 +120,8 @@ def test_a_list_that_goes_on_has_the_losses_of_all_its_trials(utterances, tmp_pa
     assert resumed.scores.tobytes() == whole.scores.tobytes()
     weights = np.array(WEIGHTS)[utterances.labels]
     mean = expected.astype(np.float64).sum() / weights.sum()
+    # Written down: another version continues with the parts that this one has saved.
+    assert loss.depends_on["class"] == "asdf.training.losses.detection_losses.CrossEntropy"
     assert loss.mean(resumed.losses, utterances.labels) == pytest.approx(mean, rel=1e-6)
 
 
