@@ -42,6 +42,10 @@ def test_all_outputs_are_written(trials, tmp_path, capsys, detectors) -> None:
     record = json.loads((output / "results.json").read_text())
     assert {row["network"] for row in record["results"]} == {"net", "net-2"}
     assert record["made_by"]["SHA-256 of net-2"] == "b/net.pt"
+    # The detectors are the same.
+    for row in record["comparisons"]:
+        assert (row["first"], row["second"], row["eer_difference"]) == ("net", "net-2", 0)
+        assert row["eer_p"] == row["eer_p_holm"] == 1
     assert len(list((output / "audio").rglob("*.flac"))) == 4 * 24
     heard = len(detectors[0].heard)
     assert main(words) == 0

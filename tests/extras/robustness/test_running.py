@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 import asdf.extras.robustness.making as making
 from asdf.audio import read_audio
-from asdf.extras.robustness.degradations import Material
+from asdf.extras.robustness.degradations import DEGRADATIONS, Material
 from asdf.extras.robustness.making import Maker, choose_conditions
 from asdf.extras.robustness.running import Plan, Rival, run_study
 from asdf.extras.robustness.showing import study_files
@@ -118,6 +119,24 @@ def test_a_copy_is_the_degraded_waveform_to_24_bits_and_clipping_is_counted(
     assert sum(clipped.values()) > 0
     # Read back from the copies, not counted anew.
     assert {index: count for index, count, _ in maker.make(loud)} == clipped
+
+
+def test_a_copy_is_made_on_one_thread(trials, tmp_path, monkeypatch) -> None:
+    used = []
+
+    def count_threads(waveform, grade, draw):
+        used.append(torch.get_num_threads())
+        return waveform
+
+    counting = replace(DEGRADATIONS["white"], apply=count_threads)
+    monkeypatch.setitem(DEGRADATIONS, "white", counting)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        make_all(trials, tmp_path, 0, ("white_10",))
+        assert set(used) == {1} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_score_files_are_the_detectors_on_the_copies(trials, tmp_path) -> None:
