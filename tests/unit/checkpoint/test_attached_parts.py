@@ -130,7 +130,7 @@ def test_likelihood_ratios_of_a_network_without_priors_are_refused(tmp_path) -> 
     network, settings = make("cross_entropy")
     settings.network.score = "llr"
     write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
-    with pytest.raises(UsageError, match="has not been trained for likelihood ratios"):
+    with pytest.raises(UsageError, match="was not trained for likelihood ratios"):
         asdf.Detector(tmp_path / "net.pt")
 
 
