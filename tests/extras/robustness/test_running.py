@@ -211,6 +211,8 @@ def test_numbers_are_those_of_the_metrics(trials, tmp_path) -> None:
         for rate in ("miss", "false_alarm"):
             known = rows[name].values[rate]
             assert known.low <= known.value <= known.high
+            # Over speakers, like the other metrics.
+            assert known.groups == rows[name].values["eer"].groups
         if name != "clean":
             tested = paired_test(clean, degraded, **options)
             assert rows[name].changes["eer"] == tested.eer
