@@ -232,10 +232,14 @@ def frame_hop(network: nn.Module) -> int | None:
     """Return the samples between frames of the network's frame-level head; None without one.
 
     Raises:
-        UsageError: as `declared_count`.
+        AsdfError: the class has a value that is not a number of samples.
     """
     what = "the number of samples from one frame of its frame logits to the next"
-    return declared_count(_unwrap(network), "frame_hop", what)
+    try:
+        return declared_count(_unwrap(network), "frame_hop", what)
+    # Also asked of networks in use, where it is no mistake in a config.
+    except UsageError as error:
+        raise AsdfError(str(error)) from None
 
 
 def further_inputs(network: nn.Module) -> tuple[str, ...]:

@@ -120,8 +120,10 @@ def test_a_hop_that_is_none_is_refused():
     network = nn.Identity()
     assert frame_hop(network) is None
     network.frame_hop = 0.02
-    with pytest.raises(AsdfError, match=r"Identity\.frame_hop is 0\.02"):
+    with pytest.raises(AsdfError, match=r"Identity\.frame_hop is 0\.02") as raised:
         frame_hop(network)
+    # Of the class, not of a config: commands end with 1.
+    assert raised.value.exit_status == 1
 
 
 def test_means_are_of_whole_and_part_groups():
