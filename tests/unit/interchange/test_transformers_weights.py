@@ -17,7 +17,8 @@ from asdf.settings.sections import FrontEnd, Sections
 from tests.encoders import ENCODERS, OTHERS, hidden_states, make_encoder, save_encoder
 from tests.unit.networks.test_encoder_outline import computed_by_transformers
 
-# Their extractors round to float32 on the way (test_encoder_inputs.py), which layers then amplify.
+# Their extractors round to float32 on the way (networks/test_extractors.py), which layers then
+# amplify.
 TOLERANCE = {"wav2vec2-bert": 6e-5, "whisper": 6e-6}
 
 
