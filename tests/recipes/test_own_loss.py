@@ -177,4 +177,4 @@ def test_likelihood_ratios_are_differences_without_the_weighted_priors(recipe, c
     # A network that was trained otherwise has no priors.
     words = ("paths.system_folder=difference", "network.score=llr", "recipe.start_stage=2")
     outcome = recipe.call(capsys, "debug", *words, *common)
-    assert outcome.status == 2 and "has not been trained for likelihood ratios" in outcome.output
+    assert outcome.status == 2 and "was not trained for likelihood ratios" in outcome.output

@@ -1,6 +1,7 @@
 """Networks on disk: what comes back, what is refused, when one is written, and which stay."""
 
 import io
+import resource
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,20 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, monkeypatc
     (tmp_path / "epoch.1.pt").write_bytes(b"x")
     with pytest.raises(AsdfError, match=r"none of the 3 networks in .* can be read\. Move them"):
         newest_checkpoint(tmp_path)
+
+
+def test_a_full_disk_leaves_the_old_network(tmp_path):
+    path = tmp_path / "epoch.1.pt"
+    write_network_file(path, NetworkFile({}))
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(AsdfError, match=r"too large\. The previous content is unchanged\."):
+            write_network_file(path, NetworkFile({"weight": torch.zeros(100_000)}))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("name", ["adam", "sgd"])
