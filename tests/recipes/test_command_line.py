@@ -57,6 +57,12 @@ def test_an_unknown_corpus_is_found_before_the_first_config_runs(recipe, capsys)
         assert f"config typo: the recipe knows no corpus '{name}'. Did you mean" in outcome.output
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_folders_that_are_not_set(recipe, capsys, more):
+    outcome = recipe.call(capsys, "debug", "paths.output_folder=None", *more)
+    assert outcome.status == 2 and "paths.output_folder is not set" in outcome.output
+
+
 def test_overrides_apply_to_every_config_on_top_of_it(recipe, capsys):
     recipe.call(
         capsys, "debug", "normed", "network.max_epochs=1", "recipe.seed=7", "recipe.end_stage=1"

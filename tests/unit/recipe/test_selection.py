@@ -5,8 +5,9 @@ import pytest
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.problems import check_choices
 from asdf.recipe.run_folders import select_networks
+from asdf.recipe.training_stage import find_starting_point
 from asdf.runs.evaluations import Evaluation, write_evaluations
-from asdf.runs.layout import Layout, NetworkName
+from asdf.runs.layout import RESUME, Layout, NetworkName
 from asdf.settings.sections import Sections
 
 
@@ -109,3 +110,12 @@ def test_weights_that_no_sampler_reads_are_refused(sampler):
     chosen.recipe.sampler = sampler
     chosen.recipe.start_stage = 2
     check_choices(chosen)
+
+
+def test_a_start_from_0_never_overwrites_what_it_would_resume(tmp_path):
+    layout = Layout(tmp_path)
+    layout.networks.mkdir()
+    assert find_starting_point(0, layout) is None
+    layout.network_file(RESUME).touch()
+    with pytest.raises(AsdfError, match=r"resume_epoch = 0 would overwrite resume\.pt in"):
+        find_starting_point(0, layout)

@@ -23,7 +23,10 @@ def test_what_cannot_be_inherited_is_reported_once() -> None:
     ]
 
 
-def test_a_wide_net_is_walked_once() -> None:
+def test_a_long_chain_and_a_wide_net_are_walked_once() -> None:
+    chain = "".join(f"c{i} < c{i + 1}\n\n" for i in range(1500))
+    order = application_order("c0", parsed(f"{chain}c1500\n")[0])
+    assert order == [f"c{i}" for i in range(1500, -1, -1)]
     net = "".join(
         f"n{i} < x{i} < y{i}\n\nx{i} < n{i + 1}\n\ny{i} < n{i + 1}\n\n" for i in range(60)
     )
