@@ -20,7 +20,9 @@ from asdf.commands.score_recordings import find_recordings
 from asdf.corpora import choose, parse_located
 from asdf.corpora.command import OnDisk, compare_with_disk
 from asdf.errors import AsdfError, UsageError
+from asdf.extras.stores.sets.shards import ShardRows
 from asdf.recipe.declared_corpora import Corpus, ReadCorpus, read_chosen, read_named
+from asdf.trials.label_words import Columns
 from asdf.trials.lists import check_files, read_list
 
 RATE = 16000
@@ -132,6 +134,13 @@ def test_shards_without_labels_are_scored_and_nothing_else(tmp_path: Path) -> No
     assert list(recordings.labels) == [-1, -1]
     with pytest.raises(UsageError, match=r"2 recordings have no label"):
         write_lists([f"{name}?label=none"])
+
+
+def test_a_field_without_a_name_is_not_the_label() -> None:
+    rows = ShardRows("x.tar")
+    rows.add("a.wav", {"": "0", "label": "bonafide"})
+    rows.add("b.wav", {"": "1", "label": "spoof"})
+    assert rows.trials(Columns()).labels.tolist() == [1, 0]
 
 
 def test_labelled_shards_are_scored_with_their_labels(webdataset_shards: Path) -> None:

@@ -232,7 +232,8 @@ class ShardRows:
         stated = columns.names.get("label", "")
         if stated == NO_LABEL and NO_LABEL not in self._columns:
             return ""
-        if stated in self._columns:
+        # A field may have an empty name.
+        if stated and stated in self._columns:
             return stated
         names = list(self._columns)
         values = self._columns.values()
