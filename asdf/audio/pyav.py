@@ -347,7 +347,8 @@ class DecodedTrack:
         while done < count:
             if not len(self._block):
                 try:
-                    self._block = next(self._blocks, self._block)
+                    # An empty block is not the end.
+                    self._block = next(filter(len, self._blocks), self._block)
                 except NotDecoded as error:
                     raise AsdfError(
                         f"{self._source} was decoded a moment ago, but can no longer be ({error}). "

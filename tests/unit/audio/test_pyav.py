@@ -16,7 +16,7 @@ import soundfile
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import audio_length, read_audio
-from asdf.audio.pyav import Decoded, NotDecoded, as_float, decode
+from asdf.audio.pyav import Decoded, DecodedTrack, NotDecoded, as_float, decode
 from asdf.audio.reading import read_blocks
 from asdf.audio.recording_files import open_recording
 from asdf.audio.recording_sources import Limits, Source
@@ -219,3 +219,11 @@ def test_samples_that_are_held_take_no_more_memory_than_the_limit(tmp_path):
         tracemalloc.stop()
     assert_array_equal(waveform, expected)
     assert peak < 1.2 * limit
+
+
+def test_a_block_without_samples_is_not_the_end(monkeypatch):
+    samples = np.arange(4, dtype=np.float32)[:, None]
+    blocks = (samples[start:stop] for start, stop in ((0, 2), (2, 2), (2, 4)))
+    monkeypatch.setattr("asdf.audio.pyav.decode_blocks", lambda *_: blocks)
+    track = DecodedTrack(Path("a.mp4"), Decoded(samples[:0], 16000, dropped=4))
+    assert_array_equal(track.read(), samples)
