@@ -88,7 +88,7 @@ def test_lines_have_their_numbers_with_any_line_ends(tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_line_without_end_takes_no_memory(tmp_path, packed):
     path = tmp_path / "a.txt"
-    content = b"good 1\n" + (bytes(5 * 10**7) if packed else b"x" * 10**6)
+    content = b"good 1\n" + (bytes(5 * 10**7) if packed else b"x" * 10**7)
     path.write_bytes(gzip.compress(content) if packed else content)
     tracemalloc.start()
     try:
@@ -125,6 +125,13 @@ def test_more_text_than_any_list_has(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_bytes(gzip.compress(b"\n" * 2000))
     assert "line 1001: it has more than 1,000 characters up to here" in message_of(path)
+    # The last line may lack its end.
+    for end in ("ab", "a\n", "abc", "ab\n"):
+        path.write_text("x\n" * 499 + end)
+        if len(end) == 2:
+            assert sum(1 for _ in numbered_lines(path)) == 500
+        else:
+            assert "line 500: it has more than 1,000 characters" in message_of(path)
 
 
 def test_a_pipe_without_end(tmp_path, monkeypatch):
