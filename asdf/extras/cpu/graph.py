@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -44,11 +43,16 @@ def open_graph(options: Options) -> ReadNetwork | None:
     suits = (
         str(options.device) in ("auto", "cpu")
         and options.precision in ("auto", "fp32")
+        and options.network_folder is None
         and not options.full_length
         and (options.threads is None or options.threads >= 1)
-        and find_spec("onnxruntime") is not None
     )
     if not suits:
+        return None
+    try:
+        import onnxruntime  # noqa: F401
+    # An installation may be broken, as without a library of the system.
+    except ImportError:
         return None
     state = read_state(NETWORK)
     with safe_open(NETWORK, "numpy") as file:

@@ -12,7 +12,6 @@ import torch
 
 from asdf import Detector
 from asdf.errors import UsageError
-from asdf.extras.cpu import graph
 from asdf.interchange import read_network
 from asdf.shipped import NETWORK
 from tests.unit.conftest import small_settings, sound, write_small_network
@@ -105,5 +104,13 @@ def test_other_networks_have_no_graph(tmp_path) -> None:
 
 
 def test_without_the_runtime_torch_computes(monkeypatch) -> None:
-    monkeypatch.setattr(graph, "find_spec", lambda name: None)
+    # The import raises ImportError, as that of a broken installation.
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert Detector().engine in ("packed", "plain")
+    with pytest.raises(UsageError, match="by the package onnxruntime"):
+        Detector(engine="graph")
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path) -> None:
+    with pytest.raises(UsageError, match="there is no folder"):
+        Detector(network_folder=tmp_path / "missing")
