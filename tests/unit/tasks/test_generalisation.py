@@ -96,6 +96,12 @@ def test_over_seeds_each_seed_is_averaged_and_pooled(folders, all_runs):
     assert totals["Pooled, 3 sets"].leader == "net-seed*"
 
 
+def test_none_leads_by_chance(folders, tmp_path):
+    pair = [folders[0], make(tmp_path, "twin", 1, 2.05)]
+    rows = {row.name: row for row in gather(runs_in(pair), replicates=50).generalisation.rows}
+    assert rows["Average, 3 sets"].leader == ""
+
+
 def test_published_numbers_are_named_only_for_the_published_trials(one):
     rows = {row.name: row for row in one.generalisation.rows if not row.sets}
     assert rows["in-the-wild"].published == "over other trials (31,779)"
