@@ -14,7 +14,7 @@ from asdf.evaluation import (
     read_unlabelled_scores,
     write_scores,
 )
-from asdf.trials.formats import read_decisions
+from asdf.trials.formats import read_decisions, read_score_file
 from asdf.trials.matching import read_matched
 from asdf.trials.trial_list import TrialList
 
@@ -168,6 +168,12 @@ def test_the_first_line_shows_the_format(tmp_path, text, ids, attacks):
     path.write_text(text)
     scores = read_any_scores(path, LABELS)
     assert (scores.ids, scores.labels.tolist(), scores.attacks) == (ids, [1, 0], attacks)
+
+
+def test_white_space_around_the_brace_of_a_document(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(' { \n"complete": true, "recordings": [{"path": "a.wav", "score": 0.5}]}\n')
+    assert read_score_file(path).ids == ["a.wav"]
 
 
 def test_no_labels_anywhere(tmp_path):
