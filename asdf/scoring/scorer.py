@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ from asdf.scoring.computing import (
     new_computing_lock,
     open_engine,
 )
-from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.waveform_scorer import NO_FRAMES, WaveformScorer
 from asdf.scoring.whole_recording import Outcomes
 from asdf.settings.sections import USUAL_AUDIO, Audio, Network
 from asdf.text import count_of
@@ -118,11 +118,7 @@ class Scorer(WaveformScorer):
 
     precision: ScoringPrecision
     trial_loss: TrialLoss | None = None
-    absent: ClassVar[Mapping[str, str]] = {
-        "frames": "scores no frames: train a network with localisation.enabled = True for that. "
-        "Windows, which are coarser, are scored by any network: `score --window`, "
-        "`Detector.score_over_time`."
-    }
+    absent = NO_FRAMES
 
     def __init__(
         self,

@@ -46,6 +46,14 @@ class Precision(Protocol):
     def name(self) -> str: ...
 
 
+NO_FRAMES = {
+    "frames": "scores no frames: train a network with localisation.enabled = True for that. "
+    "Windows, which are coarser, are scored by any network: `score --window`, "
+    "`Detector.score_over_time`."
+}
+"""What a single network without frames answers to a request for them."""
+
+
 class WaveformScorer(ABC):
     """Scores waveforms, in batches that it plans itself.
 

@@ -23,7 +23,7 @@ from asdf.metrics.calibration import read_calibration
 from asdf.networks.extras import EMBEDDING, Extra
 from asdf.runs.log import LOG
 from asdf.scoring.opened_network import Options, ReadNetwork, read_state
-from asdf.scoring.waveform_scorer import WaveformScorer
+from asdf.scoring.waveform_scorer import NO_FRAMES, WaveformScorer
 from asdf.scoring.whole_recording import Outcomes
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.sections import Sections, assign
@@ -104,6 +104,7 @@ class GraphScorer(WaveformScorer):
     engine = "graph"
     name = SMALL
     device_type = "cpu"
+    absent = NO_FRAMES
 
     def __init__(self, settings: Sections, threads: int) -> None:
         """Open the graph; `settings` are those of the network."""

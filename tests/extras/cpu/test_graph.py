@@ -90,6 +90,11 @@ def test_gradients_need_torch(by_graph) -> None:
         by_graph.pipeline.scorer.score_with_gradients(torch.zeros(1, 16000))
 
 
+def test_windows_are_advised_instead_of_frames(by_graph) -> None:
+    with pytest.raises(UsageError, match=r"scores no frames: .* by any network: `score --window`"):
+        by_graph.score(sound(20_000, 2), 16000, frames=True)
+
+
 @pytest.mark.parametrize("options", [{"full_length": True}, {"precision": "bf16"}])
 def test_torch_computes_what_the_graph_does_not(options) -> None:
     assert Detector(**options).engine in ("packed", "plain")
