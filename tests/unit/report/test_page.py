@@ -79,6 +79,8 @@ def data_of(page: str) -> dict:
 
 
 def test_the_best_is_marked_only_where_a_test_says_so(page, tmp_path):
+    # The verdict is of the set by which systems are sorted, the last one.
+    assert re.search(r'<h1 class="verdict ">On eval, ', page)
     rows = re.findall(r"<tr>.*?</tr>", page[page.index('class="overview"') :])[1:3]
     assert [row.count(">best<") for row in rows] == [2, 0]
     assert "significantly lower than that of the other system, over" in page
