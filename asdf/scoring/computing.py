@@ -279,7 +279,10 @@ def choose_engine(requested: str, precision: ScoringPrecision) -> str:
     """
     requested = PACKED if requested == AUTO else requested
     if requested not in ENGINES:
-        raise UsageError(f"engine {requested!r} is not known: use {' or '.join(ENGINES)}.")
+        raise UsageError(
+            f"engine {requested!r} is not known: use {AUTO}, {' or '.join(ENGINES)}; the detector "
+            "small has 'graph' too."
+        )
     path = provided("ENGINES").get(requested)
     if path is None or not load(path).takes(precision.device, precision.name):
         return PLAIN

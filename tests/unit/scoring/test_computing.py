@@ -255,7 +255,7 @@ def test_packed_is_for_a_cpu_in_fp32_alone():
     in_bf16 = "packed" if multiplies_bfloat16() else "plain"
     assert choose_engine("packed", ScoringPrecision("bf16", CPU)) == in_bf16
     assert choose_engine("packed", ScoringPrecision("fp32", torch.device("cuda", 0))) == "plain"
-    with pytest.raises(UsageError, match="engine 'quick' is not known: use packed or plain"):
+    with pytest.raises(UsageError, match="engine 'quick' is not known: use auto, packed or plain"):
         choose_engine("quick", ScoringPrecision("fp32", CPU))
 
 
