@@ -386,11 +386,8 @@ def _make_plan(layer: nn.Module) -> _Plan:
     plan = _Plan([], [], [])
     projections: set[nn.Module] = set()
     for module in layer.modules():
-        owners: tuple[nn.Module, ...] = ()
-        if type(module) is SelfAttention:
+        if type(module) is SelfAttention and _is_known(module):
             owners = tuple(module.get_submodule(name) for name in _PROJECTIONS)
-        # Low-rank updates use another class.
-        if owners and all(type(each) is nn.Linear and is_plain(each) for each in owners):
             projections.update(owners)
             joined = [_Part(owners, name, module, f"joined_{name}") for name in ("weight", "bias")]
             apart = [part for owner in owners for part in _parts_of(owner)]
@@ -418,6 +415,12 @@ def _parts_of(module: nn.Module) -> list[_Part]:
     """Return parts of one weight each."""
     names = [name for name, weight in module._parameters.items() if weight is not None]
     return [_Part((module,), name, module, name) for name in names]
+
+
+def _is_known(attention: SelfAttention) -> bool:
+    """Return whether the projections are torch's; low-rank updates use another class."""
+    projections = [attention.get_submodule(name) for name in _PROJECTIONS]
+    return all(type(layer) is nn.Linear and is_plain(layer) for layer in projections)
 
 
 def _attend(

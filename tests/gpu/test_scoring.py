@@ -64,11 +64,11 @@ def test_a_batch_that_does_not_fit_names_the_setting(null_gpu, warm):
         r"cuda:0 has not enough memory to score 28 recordings of 64,5\d\d samples at once: CUDA out"
     )
     assert re.search(said, outcome.output)
-    assert "Set network.eval_minibatch_size_factor below 2, the factor of" in outcome.output
+    assert "Set network.eval_minibatch_size_factor below 2 (now 'auto')" in outcome.output
 
 
 def test_bf16_is_refused_where_it_is_emulated(null_gpu, warm):
     cases = json.dumps([[*RAW, "bf16", 2, 64600]])
     outcome = run_module(warm(), null_gpu(capability=75), "measure_scoring", cases)
     assert outcome.status != 0
-    assert "in bf16: cuda:0 has compute capability 7.5, bf16 needs 8.0" in outcome.output
+    assert "cuda:0 has compute capability 7.5, bf16 needs 8.0" in outcome.output

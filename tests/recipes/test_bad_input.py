@@ -160,7 +160,7 @@ def test_a_stop_ends_a_run_that_waits_for_a_file_server(own, tmp_path):
                 break
         output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, output
-    assert "stopped by signal SIGTERM while checking demo-train; the same command goes" in output
+    assert "stopped by signal SIGTERM while checking demo-train; the same command resumes" in output
 
 
 @pytest.mark.slow_but("1")
@@ -261,7 +261,7 @@ def test_a_full_disk_while_saving(own, tmp_path):
         ),
         (
             ("network.resume_epoch=0",),
-            ("network.resume_epoch = 0 would overwrite epoch.1.pt in", "Use 'auto' to go on"),
+            ("network.resume_epoch = 0 would overwrite epoch.1.pt in", "to resume from the newest"),
         ),
         (
             ("network.resume_epoch=7",),
@@ -321,7 +321,7 @@ def test_scores_that_are_not_numbers_are_not_written(trained):
     )
     assert "1 of the 8 scores of demo-dev are not finite numbers" in message
     assert path.name in message
-    assert "No file has been written" in message
+    assert "The network has probably diverged" in message
 
 
 def test_results_without_scores(trained):

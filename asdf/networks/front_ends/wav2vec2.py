@@ -161,12 +161,8 @@ class Wav2Vec2FrontEnd(FrontEnd):
         short = norms_are_short()
         if not (self.gradient_checkpointing and torch.is_grad_enabled()):
             return self._stem(waveforms_BT, short)
-        # A quarter of a minibatch, but at most four utterances. Each part costs a GPU the same
-        # number of launches: with 14 utterances, one at a time would need half as many launches
-        # again for a whole step. More than four save few launches but take more memory.
-        at_a_time = min(4, math.ceil(len(waveforms_BT) / 4))
         parts_BLC = []
-        for part_BT in waveforms_BT.split(at_a_time):
+        for part_BT in waveforms_BT.split(_recomputed_at_a_time(len(waveforms_BT))):
             # The stem draws no random numbers, so no random state needs to be restored.
             part_BLC = checkpoint(
                 self._stem, part_BT, short, use_reentrant=False, preserve_rng_state=False
@@ -182,3 +178,13 @@ class Wav2Vec2FrontEnd(FrontEnd):
                 return convolve_frames(stem, waveforms_BT, short_norms)
             features_BLC: Tensor = stem(waveforms_BT, None)[0]
         return features_BLC
+
+
+def _recomputed_at_a_time(utterances: int) -> int:
+    """Return a quarter of a minibatch, but at most four utterances.
+
+    Each part costs a GPU the same number of launches: with 14 utterances, one at a time would need
+    half as many launches again for a whole step. More than four save few launches but take more
+    memory.
+    """
+    return min(4, math.ceil(utterances / 4))

@@ -323,7 +323,7 @@ def test_scores_of_another_network_are_refused(capsys, recorded):
         status, _, errors = run(capsys, "other.pt", "scores.txt")
         assert status == 1
         assert "scores.txt does not contain scores of other.pt: " in errors
-        assert "another network" in errors and "score the list again" in errors
+        assert "another network" in errors and "Score the list again" in errors
         (recorded / "scores.scored.json").unlink(missing_ok=True)
     assert run(capsys, "net.pt", "scores.txt", "--out", "c.pt")[::2] == (0, "")
     record_as_raw("scores.txt")
