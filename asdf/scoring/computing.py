@@ -116,12 +116,7 @@ def set_threads(threads: int | None) -> int:
 
     Returns:
         The number of threads.
-
-    Raises:
-        UsageError: less than one.
     """
-    if threads is not None and threads < 1:
-        raise UsageError(f"threads = {threads}: give 1 or more, or leave it out.")
     count = threads or min(torch.get_num_threads(), usable_cores())
     if _first_process() != os.getpid() and count > 1:
         LOG.warning(

@@ -124,8 +124,8 @@ class Detector:
                 'hub:ORG/NAME' or 'hub:ORG/NAME@REVISION', which is downloaded once; or 'small', the
                 detector that is part of the installation, which is weak and not evidence by itself.
                 `python -m asdf detectors` lists published ones.
-            device: Device the network runs on: 'auto' (a GPU if there is one), 'cpu', 'cuda',
-                'cuda:1'.
+            device: Device the network runs on: 'auto' (a GPU if there is one, but the CPU for a
+                graph), 'cpu', 'cuda', 'cuda:1'.
             network_folder: Folder with the module of your own network class. Its code is executed.
             threads: Number of threads of torch on the CPU, in this whole process; None: while it
                 scores, 1 for a network of fewer than 10 million parameters, else the number of
@@ -549,6 +549,8 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
             system is missing or was changed.
         UsageError: an option is not valid, or not supported on this machine.
     """
+    if options.threads is not None and options.threads < 1:
+        raise UsageError(f"threads = {options.threads}: give 1 or more, or leave it out.")
     for name in ("max_seconds", "memory_limit"):
         limit = getattr(options, name)
         # `limit <= 0` would let NaN pass.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from safetensors import safe_open
@@ -20,7 +20,7 @@ from asdf.audio import repeat_to
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
 from asdf.errors import UsageError
 from asdf.metrics.calibration import read_calibration
-from asdf.networks.extras import EMBEDDING, Extra
+from asdf.networks.extras import EMBEDDING, HeadExtra
 from asdf.runs.log import LOG
 from asdf.scoring.opened_network import Options, ReadNetwork, read_state
 from asdf.scoring.waveform_scorer import NO_FRAMES, WaveformScorer
@@ -45,7 +45,6 @@ def open_graph(options: Options) -> ReadNetwork | None:
         and options.precision in ("auto", "fp32")
         and options.network_folder is None
         and not options.full_length
-        and (options.threads is None or options.threads >= 1)
     )
     if not suits:
         return None
@@ -84,18 +83,6 @@ class _Precision(NamedTuple):
     """The precision of a graph, as `asdf.scoring.computing.ScoringPrecision` states it."""
 
     name: str = "fp32"
-    reason: str = ""
-
-
-class _Embedding(Extra):
-    """The embedding that the graph returns first."""
-
-    key = EMBEDDING
-    on_request = True
-
-    def of_outputs(self, outputs: Any) -> NoReturn:
-        """Raise an error, because a graph has no outputs of torch."""
-        raise NotImplementedError
 
 
 class GraphScorer(WaveformScorer):
@@ -111,7 +98,7 @@ class GraphScorer(WaveformScorer):
         self.precision = _Precision()
         self.audio = settings.audio
         self.parameters = shipped_detector().parameters
-        self.extras = {EMBEDDING: _Embedding()}
+        self.extras = {EMBEDDING: HeadExtra(EMBEDDING)}
         rules = settings.network
         self.length = ScoredLength(
             rules.min_evaluation_utterance_length_in_samples,
