@@ -172,14 +172,15 @@ def _bounded_lines(
         for line in lines:
             number += 1
             characters += len(line) + 1
-            if len(line) > longest or characters > most + is_over or "\0" in line:
+            problem = ""
+            if len(line) > longest:
+                problem = f"the line has more than {longest:,} characters, too many for a list"
+            # The last line has no end.
+            elif characters > most + is_over:
+                problem = f"it has more than {most:,} characters up to here, too many for a list"
+            elif "\0" in line:
                 problem = "it contains a NUL character, likely from a damaged copy"
-                if len(line) > longest:
-                    problem = f"the line has more than {longest:,} characters, too many for a list"
-                elif characters > most + is_over:
-                    problem = (
-                        f"it has more than {most:,} characters up to here, too many for a list"
-                    )
+            if problem:
                 raise AsdfError(f"{path}, line {number}: {problem}. Is it the right file?")
             yield number, line
 
