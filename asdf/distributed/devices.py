@@ -390,19 +390,6 @@ def cpu_notice(computing: Computing, device_type: str) -> str:
     )
 
 
-def check_one_process(computing: Computing, processes: int) -> None:
-    """Refuse settings that only work in a single process.
-
-    Raises:
-        UsageError: the run has several processes.
-    """
-    if computing.cuda_graphs is True and processes > 1:
-        raise UsageError(
-            f"computing.cuda_graphs = True cannot be combined with {processes} processes. Set it "
-            "to False, or train with one process."
-        )
-
-
 def _check_mapping(computing: Computing, ids: tuple[int, ...], local_size: int, gpus: int) -> None:
     """Check that each process of the node gets a GPU of its own from `ids`."""
     highest = max(ids[:local_size], default=0)

@@ -38,6 +38,7 @@ from asdf.settings.class_files import is_ours
 from asdf.settings.class_path import UserErrors, look_for_class
 from asdf.settings.front_end_values import BUNDLE
 from asdf.settings.sections import Sections
+from asdf.training.graphs import obstacle_to_graphs
 from asdf.training.losses.loss_building import (
     build_loss,
     find_loss_class,
@@ -56,6 +57,7 @@ _MAX_PARAMETERS = 50_000_000
 _MINIBATCH = 2
 _FAILED = "a training step on noise, which a dry run tries, failed"
 _LEVEL = 0.01
+_ONE_PASS = class_path_of(SETTING, "plain")
 
 
 def describe_network(
@@ -91,6 +93,7 @@ def describe_network(
     size = sum(parameter.nbytes for parameter in network.parameters())
     learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
     trained = sum(parameter.numel() for parameter in learning)
+    graphs = _describe_graphs(settings, folders, processes, network)
     del network, learning
     # Gradients and moments are float32, as are trained parameters.
     moments = 4 * trained * _moments_per_parameter(settings, folders)
@@ -101,6 +104,7 @@ def describe_network(
         f"{parameters:,} parameters, {trained:,} of them trained",
         f"weights {_in_gibibytes(size)}, gradients {_in_gibibytes(4 * trained)}, {text} "
         f"{_in_gibibytes(moments)}",
+        *graphs,
     ]
     # Large networks of ASDF are replaced by small ones; large ones of the user's are not tried.
     is_large, is_own = parameters > _MAX_PARAMETERS, _names_own_code(settings)
@@ -116,6 +120,19 @@ def describe_network(
     if utterances is None or not settings.computing.use_gpu or not torch.cuda.is_available():
         return lines
     return [*lines, _measure_step(tried, folders.recipe, utterances, processes)]
+
+
+def _describe_graphs(
+    settings: Sections, folders: Folders, processes: int, network: nn.Module
+) -> list[str]:
+    """Return a line on the CUDA graphs of a run that may have a GPU."""
+    if not settings.computing.use_gpu:
+        return []
+    method = class_path_of(SETTING, settings.network.training_step)
+    loss, once = find_loss_class(settings, folders.recipe), method == _ONE_PASS
+    obstacle = obstacle_to_graphs(network, settings, processes, loss, once)
+    how = f"launched without CUDA graphs: {obstacle}" if obstacle else "captured as CUDA graphs"
+    return [f"on a GPU, the passes of a step are {how}"]
 
 
 def _build(settings: Sections, folders: Folders) -> tuple[nn.Module, str]:

@@ -262,7 +262,7 @@ def open_recipe(
             raise SystemExit(0)
 
         stages = read_stages(Path(file))
-        problems = find_problems(chosen, folder, corpora, stages, launch)
+        problems = find_problems(chosen, folder, corpora, stages)
         if command.dry_run:
             problems += dry_run(chosen, folder, corpora, stages, launch)
         # After the plans are printed, so that a dry run shows everything it found.

@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 
 from asdf.distributed.determinism import check_workspace
-from asdf.distributed.devices import check_one_process
-from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.left_out import left_out_of
@@ -151,7 +149,6 @@ def find_problems(
     folder: Path,
     corpora: Mapping[str, Corpus],
     stages: Mapping[int, Stage] | None,
-    launch: Launch,
 ) -> list[Problem]:
     """Return the problems in the settings and the number of started processes.
 
@@ -170,8 +167,6 @@ def find_problems(
         if config.values["front_end.weights"] is None:
             checks.append(partial(check_weights_are_named, settings, folder))
         checks.append(partial(check_workspace, settings.computing.deterministic))
-        if trains(settings):
-            checks.append(partial(check_one_process, settings.computing, launch.size))
         problems += [Problem(config.name, error) for error in failures(checks)]
     if len(process_counts) > 1:
         error = UsageError(

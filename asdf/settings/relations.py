@@ -128,8 +128,6 @@ def _rules(sections: Sections) -> Iterator[tuple[object, str]]:
     captures, graphs = computing.cuda_graphs is True, "computing.cuda_graphs"
     operations = f"{graphs} captures the network's operations, not the compiled ones of {compiled}"
     yield captures and computing.compile, operations
-    one = f"{graphs} requires one process and cannot be combined with computing.processes"
-    yield captures and computing.processes > 1, one
     # Masks and dropped layers are drawn on the host.
     repeated = f"{graphs} repeats the same operations in each step, which vary with"
     for name in ("layer_drop", "time_mask_proportion", "channel_mask_proportion"):

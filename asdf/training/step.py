@@ -22,7 +22,6 @@ from asdf.checkpoint.network_file import NetworkFile
 from asdf.data.batches import Batch
 from asdf.data.datasets import ClipFrames
 from asdf.data.training_plan import Window
-from asdf.distributed.devices import check_one_process
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks.split import FromFeatures
@@ -31,6 +30,7 @@ from asdf.runs.log import LOG
 from asdf.settings.sections import Sections
 from asdf.text import and_more
 from asdf.training.gradients import WeightUpdate, choose_precision
+from asdf.training.graphs import prepare_passes
 from asdf.training.losses.loss_building import build_loss
 from asdf.training.objective import (
     Objective,
@@ -40,7 +40,7 @@ from asdf.training.objective import (
     check_needs,
     step_memory_errors_as_messages,
 )
-from asdf.training.passes import check_compilable, prepare_passes
+from asdf.training.passes import check_compilable
 from asdf.training.profile import COMMUNICATION, OPTIMISER, StepClock, find_cost
 from asdf.training.steps.step_window import StepParts, StepWindow
 from asdf.training.steps.training_step import (
@@ -110,7 +110,6 @@ class Step:
         # What cannot be trained like this.
         check_clip_size(network, settings.network)
         check_compilable(settings.computing, settings.front_end)
-        check_one_process(settings.computing, world.size)
         self.method = find_training_step(settings, folder)
         self.network = network
         self.utterances = utterances

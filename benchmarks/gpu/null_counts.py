@@ -64,6 +64,11 @@ CASES = (
     Case("XLS-R 300M + AASIST, 14, CUDA graphs", _network("SSL_AASIST", **_XLSR, **_GRAPHS)),
     Case("XLS-R 300M + AASIST, 14, 2 GPUs", _network("SSL_AASIST", **_XLSR), 2),
     Case(
+        "XLS-R 300M + AASIST, 14, 2 GPUs, CUDA graphs",
+        _network("SSL_AASIST", **_XLSR, **_GRAPHS),
+        2,
+    ),
+    Case(
         "XLS-R 300M + AASIST, 14, fp32",
         _network("SSL_AASIST", **_XLSR, **{"computing.precision": "fp32"}),
     ),

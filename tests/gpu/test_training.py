@@ -170,12 +170,26 @@ def test_a_step_with_graphs_is_a_few_launches_and_one_wait(on_null_gpu):
         ratchets.check(f"step with graphs: {name}", {"operations": result["operations"]})
 
 
+def test_two_gpus_exchange_gradients_after_the_replays(on_null_gpu):
+    """Batch norm over both exchanges within the graphs, and only on request."""
+    xls_r = {"front_end.architecture": "wav2vec2_xlsr_300m", "network.minibatch_size": 14}
+    cases = [
+        {NETWORK: f"{OURS}.SSL_AASIST", "computing.cuda_graphs": "auto"},
+        {NETWORK: f"{OURS}.SSL_MHFA", "computing.cuda_graphs": "auto"},
+        {NETWORK: f"{OURS}.SSL_AASIST", "computing.cuda_graphs": True, **xls_r},
+    ]
+    results = on_null_gpu("count_training", json.dumps(cases), "steps", processes=2)
+    assert [result["replays"] for result in results] == [0, 3, 3]
+    assert [result["waits"] for result in results] == 3 * [ONE_WAIT]
+    assert results[2]["operations"] + results[2]["collectives"] <= 100
+
+
 def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_front_end_learns(
     on_null_gpu,
 ):
-    unfrozen, three_minibatches, drawing, waiting, chosen, own, streams = on_null_gpu(
-        "replay_steps"
-    )
+    results = on_null_gpu("replay_steps")
+    unfrozen, three_minibatches, drawing, waiting, chosen, drawn, counting = results[:7]
+    own, differing, streams = results[7:]
     assert streams == 1
     # An epoch of six whole windows and a shorter one, then a whole epoch; the first use no graphs.
     assert [replays for replays, _, _ in unfrozen] == 2 * [0, 0, 0, 2, 2, 2, 0, 2]
@@ -185,9 +199,13 @@ def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_fr
     # The first minibatch writes the gradient, the others add to that of each parameter.
     (_, once, learning), (_, thrice, _) = unfrozen[-1], three_minibatches[-1]
     assert thrice == 3 * once + 2 * learning
-    # By themselves they are used for networks of ASDF, not for one's own.
+    # By themselves they are used for networks of ASDF, and for one's own that can be captured: the
+    # first step with graphs compares a replay with a pass without.
     assert [replays for replays, _, _ in chosen] == [0, 0, 0, 2, 2, 2, 0, 2, *6 * [2], 0, 2]
-    assert [replays for replays, _, _ in own] == 16 * [0]
+    assert [replays for replays, _, _ in own] == [0, 0, 0, 4, 2, 2, 0, 2, *6 * [2], 0, 2]
+    assert [replays for replays, _, _ in differing] == [0, 0, 0, 2, *12 * [0]]
+    assert [replays for replays, _, _ in drawn] == 16 * [0]
+    assert counting.startswith("computing.cuda_graphs = True: in training the network changes attr")
     assert drawing.startswith("computing.cuda_graphs = True: in training the network draws random")
     reason = "cannot be captured: CUDA error: operation not permitted when stream is capturing. "
     assert reason in waiting

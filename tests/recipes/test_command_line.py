@@ -139,24 +139,6 @@ def test_a_dry_run_divides_a_global_minibatch_or_says_that_it_cannot(recipe, cap
     assert "report the results" in outcome.output  # the plan comes all the same
 
 
-@pytest.mark.parametrize("option", [("--dry-run",), ()])
-def test_torchrun_with_what_needs_one_process_is_refused_before_the_run(
-    option, recipe, capsys, monkeypatch
-):
-    world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
-    world |= {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
-    for name, value in world.items():
-        monkeypatch.setenv(name, value)
-    words = ("debug", *option, "computing.use_gpu=False", "computing.cuda_graphs=True")
-    # A run that goes on would wait for the other process.
-    outcome = recipe.call(capsys, *words, "computing.timeout_s=2")
-    assert outcome.status == 2, outcome.output
-    refusal = "error: computing.cuda_graphs = True cannot be combined with 2 processes"
-    assert outcome.output.count(refusal) == 1
-    assert "rank 0 of 2" not in outcome.output
-    assert not (recipe.folder / "output").exists()
-
-
 def test_a_dry_run_reports_what_is_missing_and_fails(recipe, capsys, tmp_path):
     (tmp_path / "data").mkdir()
     words = ("debug", "--dry-run", f"paths.database_folder={tmp_path / 'data'}")

@@ -139,6 +139,27 @@ def test_the_size_of_the_network(recipe, capsys, weights, initial):
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [
+        ((), "captured as CUDA graphs"),
+        (("network.loss=supervised_contrastive",), "launched without CUDA graphs: the loss is"),
+        (("network.training_step=own.Own",), "launched without CUDA graphs: network.training_step"),
+        (("computing.processes=2",), "launched without CUDA graphs: batch norm exchanges"),
+    ],
+)
+def test_a_dry_run_says_whether_a_step_on_a_gpu_has_graphs(recipe, capsys, words, how):
+    (recipe.folder / "own.py").write_text(
+        "from asdf.training.steps import TrainingStep\n\n\n"
+        "class Own(TrainingStep):\n"
+        "    def compute_gradient(self, window):\n"
+        "        window.backward()\n"
+    )
+    network = ("network.network_class=asdf.networks.SSL_AASIST", *SSL[1:])
+    outcome = recipe.call(capsys, "debug", "--dry-run", *network, *words).ok()
+    assert f"\n  on a GPU, the passes of a step are {how}" in outcome.output
+
+
 def test_moments_are_those_of_the_optimiser_and_of_what_is_trained(recipe, capsys):
     words = (*SSL, "computing.use_gpu=False", "front_end.frozen=True", "network.ema_decay=0.9")
     words += ("network.optimizer=torch.optim.Adagrad",)

@@ -71,9 +71,9 @@ class Computing(KnownNames):
     uninterrupted one"""
     cuda_graphs: bool | Literal["auto"] = "auto"
     """capture the passes over a minibatch and replay them, so that a step is a few launches instead
-    of thousands; one process with a GPU; not with masks or layer_drop; takes as much memory again
-    as a step; ignored on the CPU; auto: for networks and losses of ASDF, where the GPU has room for
-    it; the numbers are the same"""
+    of thousands; not with masks or layer_drop; takes as much memory again as a step; ignored on the
+    CPU; auto: where it can be captured, the GPU has room for it, and batch norm does not exchange
+    statistics between processes; the numbers are the same"""
     profile_steps: tuple[int, int] | None = setting(None, at_least=1)
     """optimiser steps (first, last) whose profile is written to profile/ in the system folder"""
 

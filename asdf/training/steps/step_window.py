@@ -32,8 +32,9 @@ from asdf.networks.interface import Outputs, as_outputs, further_inputs
 from asdf.networks.output_check import numbers_unchanged
 from asdf.runs.seeds import derived_seed, generator
 from asdf.training.gradients import LastStep
+from asdf.training.graphs import GraphedPasses
 from asdf.training.objective import StepWeights, TargetSource
-from asdf.training.passes import GraphedPasses, Passes, compile_errors_as_usage_errors, exchange_now
+from asdf.training.passes import Passes, compile_errors_as_usage_errors, exchange_now
 from asdf.training.profile import BACKWARD, DATA, FORWARD, StepClock
 from asdf.training.steps.window_parts import Direction, JointPasses, Minibatch, second_derivative
 from asdf.training.training_progress import seed_step

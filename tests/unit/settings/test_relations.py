@@ -135,7 +135,6 @@ VARIES = "repeats the same operations in each step, which vary with"
     ("line", "relation"),
     [
         ("computing.compile = True", "captures the network's operations, not the compiled ones of"),
-        ("computing.processes = 2", "requires one process and cannot be combined with"),
         ("front_end.layer_drop = 0.1", VARIES),
         ("front_end.time_mask_proportion = 0.1", VARIES),
         ("front_end.channel_mask_proportion = 0.1", VARIES),
