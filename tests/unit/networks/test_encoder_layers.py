@@ -9,7 +9,6 @@ import pytest
 import torch
 from torchaudio.models.wav2vec2.utils import import_huggingface_model
 
-from asdf.errors import UsageError
 from asdf.interchange import build_front_end
 from asdf.networks import Wav2Vec2FrontEnd, build_network, front_end_parameters
 from asdf.networks.front_ends.architectures import Architecture, stem
@@ -122,13 +121,6 @@ def test_layers_above_the_chosen_one_are_neither_computed_nor_trained(
     for name, parameter in network.front_end.named_parameters(prefix="front_end"):
         assert (parameter.grad is None) == name.startswith(above), name
         assert parameter.requires_grad != name.startswith(above), name
-
-
-def test_a_layer_that_does_not_exist_is_reported():
-    with pytest.raises(
-        UsageError, match=r"front_end\.layer = 4: this front end has 3 encoder layers"
-    ):
-        front_end(layer=4)
 
 
 def test_layer_drop_leaves_layers_out_and_gives_all_of_them_gradients(waveforms):

@@ -83,9 +83,3 @@ def test_what_a_loss_or_a_class_froze_stays_so_when_the_front_end_learns_later(t
         freeze_front_end(network, True)
         freeze_front_end(network, False)
         assert trainable_names(network) == learns
-
-
-def test_a_front_end_that_is_to_learn_later_is_built_to_learn(tiny):
-    """The optimiser takes up what learns when it is made."""
-    tiny.front_end.unfreeze_after_epochs = 3
-    assert all(parameter.requires_grad for parameter in front_end_parameters(build_network(tiny)))

@@ -7,13 +7,12 @@ import torch
 
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import load_pretrained
-from asdf.networks import SSL_ASP, SSL_MHFA, FrontEnd, Wav2Vec2FrontEnd, build_network
+from asdf.networks import SSL_ASP, FrontEnd, Wav2Vec2FrontEnd, build_network
 from asdf.networks.build import self_contained
-from asdf.networks.split import FromFeatures, check_split, feature_identity
-from asdf.networks.tuning import freeze_front_end
+from asdf.networks.split import check_split, feature_identity
 from asdf.settings.sections import FrontEnd as FrontEndSettings
 from asdf.settings.sections import Sections
-from tests.unit.networks.inspection import any_learns, frozen_names, trainable_names
+from tests.unit.networks.inspection import trainable_names
 
 
 class Frames(FrontEnd):
@@ -78,15 +77,6 @@ def test_the_scoring_length_ends_with_the_last_whole_window(samples, waveforms):
     assert model.scoring_length(samples) == last_used + 1
 
 
-def test_normalised_waveforms_depend_on_all_samples(waveforms):
-    model = front_end(normalize_waveforms=True).eval()
-    assert model.scoring_length(199) == 199
-    features = model(waveforms)
-    louder = model(3 + 5 * waveforms)
-    torch.testing.assert_close(louder, features, atol=1e-2, rtol=0)
-    torch.testing.assert_close(model(waveforms[1:]), features[1:], atol=1e-6, rtol=0)
-
-
 def test_waveforms_shorter_than_a_window_are_repeated(waveforms):
     model = front_end().eval()
     short_BT = waveforms[:, :15]
@@ -116,42 +106,6 @@ def test_frozen_it_runs_without_masks_and_only_the_sum_of_layers_learns(waveform
     features.square().sum().backward()
     assert trainable_names(model) == ["layer_sum.weights"]
     assert not torch.equal(front_end(**masks).train()(waveforms), expected)
-
-
-def test_a_networks_front_end_of_any_kind_is_frozen_and_unfrozen(waveforms):
-    network = FramesASP(Sections()).train()
-    freeze_front_end(network, True)
-    assert not any_learns(network.front_end.parameters())
-    assert not network.front_end.training
-    freeze_front_end(network, False)
-    assert frozen_names(network) == []
-    assert network.front_end.training
-    embeddings_BE, logits_B2 = network(waveforms)
-    assert embeddings_BE.shape == (2, 12) and logits_B2.shape == (2, 2)
-
-
-def test_a_back_end_that_weighs_layers_gets_all_of_them(waveforms):
-    class FramesMHFA(SSL_MHFA):
-        front_end_class = Frames
-
-    network = FramesMHFA(Sections()).eval()
-    assert network.back_end.weights_k.shape == (2,)
-    states = network.front_end.hidden_states(waveforms)
-    assert torch.equal(network(waveforms)[1], network.back_end(states)[1])
-
-
-def test_features_of_a_class_that_says_so_are_cached(waveforms):
-    settings = Sections()
-    settings.front_end.frozen = True
-    network = FramesASP(settings).eval()
-    check_split(FramesASP)
-    identity = feature_identity(network)
-    assert identity["front_end_class"].endswith("test_front_end.Frames")
-    features = network.front_end_features(waveforms)
-    assert torch.equal(FromFeatures(network)(features)[1], network(waveforms)[1])
-    with torch.no_grad():
-        network.front_end.model[1].bias[0] += 1
-    assert feature_identity(network) != identity
 
 
 def test_a_derived_class_has_to_say_again_that_its_features_can_be_cached():

@@ -54,8 +54,10 @@ def alone(network, waveforms_BT):
 # The others need a configuration of transformers.
 FRONT_ENDS_ALONE = [
     *("raw", "spectrogram", "filter_bank", "mfcc", "cqt", "sinc", "moments"),
-    *("beats", "eat", "decibel_lfcc", "decibel_mfcc", "dasheng"),
+    *("decibel_lfcc", "decibel_mfcc"),
 ]
+# Of their published sizes.
+LARGE = ("beats", "eat", "dasheng")
 OF_TRANSFORMERS = ("wav2vec2-bert", "whisper", "parakeet_encoder", "audio-spectrogram-transformer")
 MASKING = [
     name for name, path in BACK_ENDS.items() if load(path).of_padded is not BackEnd.of_padded
@@ -70,6 +72,7 @@ CASES = [
     ("log_mel", "asp", {}),
     ("lfcc", "mlp", {}),
     *[(name, "linear", {}) for name in FRONT_ENDS_ALONE],
+    *[pytest.param(name, "linear", {}, marks=pytest.mark.slow) for name in LARGE],
     *[("transformers", "linear", {"architecture": name}) for name in OF_TRANSFORMERS],
 ]
 

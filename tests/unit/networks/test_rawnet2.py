@@ -59,6 +59,7 @@ def test_a_score_is_of_whole_windows_and_of_its_utterance_alone(narrow, waveform
     torch.testing.assert_close(cut_12, together_B2[1:], atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_it_learns(narrow):
     torch.manual_seed(0)
     network = build_network(narrow).train()

@@ -15,7 +15,6 @@ from asdf.errors import UsageError
 from asdf.interchange import read_network, write_onnx, write_torchscript
 from asdf.networks import FrontEnd, build_network
 from asdf.networks.filters import cosine_transform, linear_filters, mel_filters
-from asdf.networks.front_ends.spectral import SpectralFrontEnd
 from asdf.networks.split import FromFeatures, feature_identity
 from asdf.networks.ssl_detector import find_front_end_class
 from asdf.settings.sections import Sections
@@ -172,13 +171,6 @@ def test_sizes_and_lengths_of_each_kind(kind, waveforms):
             assert model(waveforms[:, : used - 1]).shape[1] == features.shape[1] - 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_features_of_an_utterance_depend_on_it_alone(kind, waveforms):
-    for normalization in ("none", "mean_variance"):
-        model = front_end(kind, normalization=normalization).eval()
-        torch.testing.assert_close(model(waveforms)[1:], model(waveforms[1:]), rtol=0, atol=1e-5)
-
-
 def test_normalisation_over_time(waveforms):
     plain = front_end("lfcc")(waveforms)
     mean = plain.mean(dim=1, keepdim=True)
@@ -189,10 +181,9 @@ def test_normalisation_over_time(waveforms):
     torch.testing.assert_close(scaled, (plain - mean) / deviation, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("network", ["SSL_AASIST", "SSL_MHFA", "SSL_ASP"])
 @pytest.mark.parametrize("kind", SPECTRAL)
-def test_behind_it_any_back_end_learns_and_nothing_else(kind, network, waveforms):
-    model = detector(kind, network).train()
+def test_behind_it_the_back_end_learns_and_nothing_else(kind, waveforms):
+    model = detector(kind, "SSL_MHFA").train()
     assert not any(name.startswith("front_end.") for name in trainable_names(model))
     assert not any(name.startswith("front_end.") for name in model.state_dict())
     model(waveforms)[1].square().sum().backward()
@@ -270,12 +261,6 @@ def test_shapes_are_known_without_numbers():
 def test_sizes_that_contradict_each_other_are_refused(spectrum, message):
     with pytest.raises(UsageError, match=message):
         front_end("lfcc", **spectrum)
-
-
-def test_it_takes_no_weights_and_has_no_layers():
-    with pytest.raises(UsageError, match=r"front_end\.layer = 3: this front end has 0 encoder"):
-        detector("lfcc", layer=3)
-    assert issubclass(find_front_end_class(sections("lfcc").front_end), SpectralFrontEnd)
 
 
 @pytest.mark.parametrize("kind", ["lfcc", "log_mel", "spectrogram"])
