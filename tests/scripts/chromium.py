@@ -52,6 +52,15 @@ def requested_addresses(browser: Any, page: str) -> set[str]:
     return {url for url in urls if not url.startswith(("blob:", "data:"))}
 
 
+def one(page: Any, selector: str) -> Any:
+    """Return the first element of a page, or below an element, that a CSS selector names."""
+    return page.find_element("css selector", selector)
+
+
+def every(page: Any, selector: str) -> list[Any]:
+    return page.find_elements("css selector", selector)
+
+
 def wait_for_drawing(browser: Any) -> None:
     """Wait until drawings have their width, which is before the second frame."""
     browser.execute_async_script(

@@ -14,7 +14,7 @@ from asdf.tables.panels import nice_ticks, time_axis
 from asdf.text import clock
 from tests.extras.forensic.case.test_command import CALIBRATION
 from tests.extras.service.conftest import network, running
-from tests.scripts.chromium import needs_chromium, start_browser, wait_for_drawing
+from tests.scripts.chromium import every, needs_chromium, one, start_browser, wait_for_drawing
 from tests.scripts.test_service_page import choose, find, plain_detector, wait_for_result
 from tests.unit.conftest import small_settings, sound, write_small_network
 from tests.unit.report.folders import make_run
@@ -49,6 +49,8 @@ def browser(folder):
 def call(folder):
     path = folder / "call.wav"
     soundfile.write(path, sound(SECONDS * 16000), 16000)
+    # What a case examines takes long.
+    soundfile.write(folder / "short.wav", sound(3 * 16000), 16000)
     return path
 
 
@@ -59,25 +61,14 @@ def pages(folder, call, network):
     assert main(["report", *runs, "-o", str(folder / "report.html"), "--replicates", "20"]) == 0
     settings = small_settings(max_evaluation_utterance_length_in_samples=16000)
     net = write_small_network(folder / "net.pt", settings, calibration=CALIBRATION.content())
-    for name, words in (("case", [call]), ("cases", [call, folder / "report.html"])):
+    short = folder / "short.wav"
+    for name, words in (("case", [short]), ("cases", [short, folder / "report.html"])):
         options = ["--speech-check", "off", "-o", str(folder / f"{name}.html")]
         main(["case", *map(str, (net, *words)), *options])
     addresses = {name: (folder / f"{name}.html").as_uri() for name in ("report", "case", "cases")}
     with running(plain_detector(network, threshold=0.0)) as service:
         service.wait_until_ready()
         yield addresses | {"service": f"{service.url}/", "docs": f"{service.url}/docs"}
-
-
-@pytest.fixture(params=PAGES)
-def opened(request, browser, pages, call):
-    browser.get(pages[request.param])
-    if request.param == "service":
-        choose(browser, call)
-        wait_for_result(browser)
-    wait_for_drawing(browser)
-    yield browser
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
 @pytest.fixture
@@ -101,7 +92,7 @@ def set_scheme(browser, scheme):
 
 def test_the_verdict_is_the_first_heading(browser, pages, call):
     browser.get(pages["report"])
-    eer = browser.find_element(By.CSS_SELECTOR, "#results tbody .best:last-child")
+    eer = one(browser, "#results tbody .best:last-child")
     percent = eer.get_attribute("data-value")
     heading = browser.execute_script(HEADING)
     assert heading.startswith(f"On eval, two (epoch.2) has an EER of {float(percent):.2f}\u00a0%")
@@ -129,46 +120,49 @@ def test_the_verdict_is_the_first_heading(browser, pages, call):
         assert max(top for _, top in shown) < 700
 
 
-@pytest.mark.parametrize("width", [320, 375, 1280])
-def test_nothing_is_wider_than_the_screen(opened, width):
-    set_width(opened, width)
-    wait_for_drawing(opened)
-    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
-    # Large enough for a thumb.
-    ways = opened.find_elements(By.CSS_SELECTOR, "#record, .ways .button")
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_screens_and_paper_in_the_colours_of_the_style(browser, pages, call, name):
+    browser.get(pages[name])
+    if name == "service":
+        choose(browser, call)
+        wait_for_result(browser)
+    try:
+        check_focus(browser)
+        for width in (320, 375, 1280):
+            check_width(browser, width)
+        for column, scheme in enumerate(("light", "dark")):
+            check_colours(browser, scheme, column)
+        check_paper(browser)
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def check_focus(browser):
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB, Keys.TAB)
+    focus = "const style = getComputedStyle(document.activeElement);"
+    outlines = f"{focus} return [style.outlineStyle, parseFloat(style.outlineWidth)]"
+    style, width = browser.execute_script(outlines)
+    assert (style, width >= 2) == ("solid", True)
+
+
+def check_width(browser, width):
+    """Nothing is wider than the screen, and the buttons are large enough for a thumb."""
+    set_width(browser, width)
+    wait_for_drawing(browser)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    ways = every(browser, "#record, .ways .button")
     assert all(way.size["height"] >= 44 for way in ways)
     right = (
         "return [...document.querySelectorAll('svg[role=img]')]"
         ".map((each) => each.getBoundingClientRect().right)"
     )
-    assert max(opened.execute_script(right), default=0) <= width
+    assert max(browser.execute_script(right), default=0) <= width
 
 
-def test_on_paper_no_picture_is_cut_and_nothing_is_dark(opened):
-    set_scheme(opened, "dark")
-    media = {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]}
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    # A4 without its margins.
-    set_width(opened, 695)
-    wait_for_drawing(opened)
-    colours = opened.execute_script(
-        "const style = getComputedStyle(document.body); return [style.backgroundColor, style.color]"
-    )
-    assert colours == ["rgb(255, 255, 255)", "rgb(28, 31, 35)"]
-    assert opened.execute_script("return document.documentElement.scrollWidth") <= 695
-    boxes = opened.execute_script(
-        "return [...document.querySelectorAll('figure svg[role=img]')].map((each) => {"
-        " const box = each.getBoundingClientRect();"
-        " return [box.right, box.height, getComputedStyle(each.closest('figure')).breakInside]; })"
-    )
-    assert all(right <= 695 and high < 980 and kept == "avoid" for right, high, kept in boxes)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_are_those_of_the_style(opened, scheme):
-    set_scheme(opened, scheme)
-    column = ["light", "dark"].index(scheme)
-    shown = opened.execute_script(
+def check_colours(browser, scheme, column):
+    set_scheme(browser, scheme)
+    shown = browser.execute_script(
         "const of = (e, name) => getComputedStyle(e)[name];"
         "const first = (selector) => document.querySelector(selector);"
         "const line = first('.line.c0'), soft = first('.note, caption');"
@@ -182,12 +176,24 @@ def test_colours_are_those_of_the_style(opened, scheme):
         assert colour in (None, f"rgb({values[0]}, {values[1]}, {values[2]})"), name
 
 
-def test_the_focus_is_seen(opened):
-    opened.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB, Keys.TAB)
-    focus = "const style = getComputedStyle(document.activeElement);"
-    outlines = f"{focus} return [style.outlineStyle, parseFloat(style.outlineWidth)]"
-    style, width = opened.execute_script(outlines)
-    assert (style, width >= 2) == ("solid", True)
+def check_paper(browser):
+    """No picture is cut, and nothing is dark, also where the screen is."""
+    media = {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    # A4 without its margins.
+    set_width(browser, 695)
+    wait_for_drawing(browser)
+    colours = browser.execute_script(
+        "const style = getComputedStyle(document.body); return [style.backgroundColor, style.color]"
+    )
+    assert colours == ["rgb(255, 255, 255)", "rgb(28, 31, 35)"]
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 695
+    boxes = browser.execute_script(
+        "return [...document.querySelectorAll('figure svg[role=img]')].map((each) => {"
+        " const box = each.getBoundingClientRect();"
+        " return [box.right, box.height, getComputedStyle(each.closest('figure')).breakInside]; })"
+    )
+    assert all(right <= 695 and high < 980 and kept == "avoid" for right, high, kept in boxes)
 
 
 @pytest.mark.parametrize("name", ["report", "case", "service"])
@@ -216,7 +222,7 @@ def seen(browser) -> str:
 
 
 def times(browser) -> list[str]:
-    texts = browser.find_elements(By.CSS_SELECTOR, "#picture svg:last-of-type > text.soft")
+    texts = every(browser, "#picture svg:last-of-type > text.soft")
     return [text.text for text in texts if ":" in text.text]
 
 
@@ -229,7 +235,7 @@ def test_the_picture_is_zoomed_by_buttons_and_keys_and_comes_back(picture):
     assert seen(picture) == f"0:00 to 0:20 of 0:{SECONDS}"
     assert times(picture)[-1] == "0:20"
     # Of few windows each has its mark, with its score in words.
-    marks = picture.find_elements(By.CSS_SELECTOR, "#picture circle.marker title")
+    marks = every(picture, "#picture circle.marker title")
     assert marks[0].get_attribute("textContent").endswith(", 0:00 to 0:01")
     canvas = find(picture, "picture")
     canvas.send_keys(Keys.ARROW_RIGHT)
@@ -257,7 +263,7 @@ def test_the_picture_is_zoomed_by_wheel_and_fingers_and_dragged(picture):
     assert seen(picture).startswith("0:10 to 0:30")
     # By itself it scrolls the page.
     assert not picture.execute_script(wheel, canvas, -200, False)
-    frame = canvas.find_element(By.CSS_SELECTOR, ".frame")
+    frame = one(canvas, ".frame")
     wide = int(frame.rect["width"])
     ActionChains(picture).move_to_element(canvas).click_and_hold().move_by_offset(
         wide // 4, 0

@@ -10,7 +10,7 @@ import soundfile
 
 from tests.extras.service.conftest import network, running
 from tests.extras.service.test_speakers_of_uploads import TURNS, as_rttm
-from tests.scripts.chromium import needs_chromium
+from tests.scripts.chromium import needs_chromium, one
 from tests.scripts.test_service_page import (
     browser,
     choose,
@@ -27,7 +27,6 @@ from tests.unit.conftest import sound
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
-from selenium.webdriver.common.by import By
 
 pytestmark = needs_chromium
 __all__ = ["browser", "network", "recording"]
@@ -75,9 +74,9 @@ def test_turns_that_are_chosen_first_give_speakers_a_row(opened, detector, call)
     shown = speaker_rows(opened)
     assert [row[0] for row in shown] == ["ann", "bob", "cy"]
     words = {"spoof": "spoofed", "bona fide": "genuine", "mixed": "part"}
-    for row, one in zip(shown[:2], expected, strict=False):
-        assert words[one.result.verdict] in row[1]
-        assert float(row[2].replace("−", "-")) == pytest.approx(one.result.score, abs=6e-5)
+    for row, speaker in zip(shown[:2], expected, strict=False):
+        assert words[speaker.result.verdict] in row[1]
+        assert float(row[2].replace("−", "-")) == pytest.approx(speaker.result.score, abs=6e-5)
     assert shown[2][1] == "Not scored: this speaker never speaks alone."
     assert "of the whole recording" in find(opened, "speakers-note").text
     # Used once: the next call has other speakers.
@@ -109,7 +108,7 @@ def test_turns_of_a_batch_go_with_the_recording_that_they_name(opened, call, tmp
     other, conversation = rows(opened)
     assert other[0] == "other.wav" and "speaker" not in other[1]
     assert "3 speakers: " in conversation[1] and "1 not judged" in conversation[1]
-    opened.find_element(By.CSS_SELECTOR, "#rows button").click()
+    one(opened, "#rows button").click()
     wait_for_result(opened)
     assert find(opened, "speakers").text.splitlines() == [
         "Speakers",

@@ -18,7 +18,9 @@ from asdf.metrics.summary import Summary
 from asdf.report import gather, runs_in
 from tests.conftest import PATIENCE_S
 from tests.scripts.chromium import (
+    every,
     needs_chromium,
+    one,
     requested_addresses,
     start_browser,
     wait_for_drawing,
@@ -85,7 +87,7 @@ LINES = f"svg.det path.line[data-name]{SHOWN}"
 
 
 def names_of_lines(browser, section: str) -> list[str]:
-    lines = browser.find_elements(By.CSS_SELECTOR, f"{section} {LINES}")
+    lines = every(browser, f"{section} {LINES}")
     return [line.get_attribute("data-name") for line in lines]
 
 
@@ -98,7 +100,7 @@ def column(browser, table: str, number: int) -> list[str]:
 
 
 def test_curves_are_drawn_point_by_point(opened):
-    curves = opened.find_elements(By.CSS_SELECTOR, f"#set-0 {LINES}")
+    curves = every(opened, f"#set-0 {LINES}")
     assert names_of_lines(opened, "#set-0") == ["large", "small", "third"]
     sent = data(opened)["sets"]["dev"]
     x_of = {}
@@ -112,25 +114,22 @@ def test_curves_are_drawn_point_by_point(opened):
         assert drawn[0][1] > drawn[-1][1]
         for (x, _), rate in zip(drawn, rates[::2], strict=True):
             assert x_of.setdefault(rate, x) == x
-    ticks = [
-        text.text
-        for text in opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) text.soft")
-    ]
+    ticks = [text.text for text in every(opened, "#set-0 svg.det:not(.unchosen) text.soft")]
     assert ticks[:9] == ["0.1", "0.2", "0.5", "1", "2", "5", "10", "20", "40"]
 
 
 def test_the_script_draws_nothing_again(opened, page):
     figures = page.read_text().partition("<main>")[2].partition("<script")[0]
     drawn = "figure.plot svg[role=img] path:not(.readout *)"
-    opened.find_element(By.CSS_SELECTOR, "#set-0 .legend input[data-name=large]").click()
-    paths = opened.find_elements(By.CSS_SELECTOR, drawn)
+    one(opened, "#set-0 .legend input[data-name=large]").click()
+    paths = every(opened, drawn)
     sent = set(re.findall(r' d="([^"]*)"', figures))
     assert len(paths) > 100
     assert {path.get_attribute("d") for path in paths} <= sent
 
 
 def test_both_axes_are_normal_deviates(opened):
-    lines = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) path.grid")
+    lines = every(opened, "#set-0 svg.det:not(.unchosen) path.grid")
     marks = [re.match(r"M([-\d.]+),([-\d.]+)", line.get_attribute("d")) for line in lines]
     upright, level = [float(mark[1]) for mark in marks[:9]], [float(mark[2]) for mark in marks[9:]]
     deviates = (-3.0902, -2.8782, -2.5758, -2.3263, -2.0537, -1.6449, -1.2816, -0.8416, -0.2533)
@@ -150,8 +149,8 @@ def test_results_are_those_of_evaluate(opened, folders):
 
 
 def test_tables_sort_by_click_and_by_keyboard(opened):
-    button = opened.find_element(By.CSS_SELECTOR, "#set-0 table.metrics th:nth-child(3) button")
-    head = opened.find_element(By.CSS_SELECTOR, "#set-0 table.metrics th:nth-child(3)")
+    button = one(opened, "#set-0 table.metrics th:nth-child(3) button")
+    head = one(opened, "#set-0 table.metrics th:nth-child(3)")
     assert head.get_attribute("aria-sort") is None
     button.click()
     rising = [float(text.split()[0]) for text in column(opened, "#set-0 table.metrics", 2)]
@@ -162,58 +161,54 @@ def test_tables_sort_by_click_and_by_keyboard(opened):
         ::-1
     ]
     assert head.get_attribute("aria-sort") == "descending"
-    opened.find_element(By.CSS_SELECTOR, "#set-0 table.heat th:nth-child(2) button").click()
+    one(opened, "#set-0 table.heat th:nth-child(2) button").click()
     assert column(opened, "#set-0 table.heat", 0)[0] == "Spoof trials"
 
 
 def test_an_attack_is_chosen_for_curves_and_histograms(opened):
-    chooser = opened.find_element(By.CSS_SELECTOR, "#set-0 figure[data-plot=det] select")
+    chooser = one(opened, "#set-0 figure[data-plot=det] select")
     chooser.send_keys("only A03")
     assert names_of_lines(opened, "#set-0") == ["small", "third"]
-    drawn = opened.find_element(By.CSS_SELECTOR, f"#set-0 {LINES}").get_attribute("d")
+    drawn = one(opened, f"#set-0 {LINES}").get_attribute("d")
     assert len(points(drawn)) == len(data(opened)["sets"]["dev"][1]["curves"]["A03"]) // 2
     spoofs = f"#set-0 figure[data-plot=histograms] svg[data-name=small] .line.c1{SHOWN}"
-    (before,) = opened.find_elements(By.CSS_SELECTOR, spoofs)
+    (before,) = every(opened, spoofs)
     assert before.get_attribute("data-choice") == ""
-    opened.find_element(By.CSS_SELECTOR, "#set-0 figure[data-plot=histograms] select").send_keys(
-        "A03"
-    )
-    (after,) = opened.find_elements(By.CSS_SELECTOR, spoofs)
+    one(opened, "#set-0 figure[data-plot=histograms] select").send_keys("A03")
+    (after,) = every(opened, spoofs)
     assert after.get_attribute("data-choice") == "A03"
     assert after.is_displayed() and not before.is_displayed()
     assert after.get_attribute("d") != before.get_attribute("d")
 
 
 def test_a_system_is_switched_off_everywhere(opened):
-    opened.find_element(By.CSS_SELECTOR, "#set-0 .legend input[data-name=large]").click()
+    one(opened, "#set-0 .legend input[data-name=large]").click()
     for section in ("#set-0", "#set-1"):
         assert names_of_lines(opened, section) == ["small", "third"]
-        curve = opened.find_element(By.CSS_SELECTOR, f"{section} svg.det path[data-name=large]")
+        curve = one(opened, f"{section} svg.det path[data-name=large]")
         assert not curve.is_displayed()
-    assert not opened.find_element(
-        By.CSS_SELECTOR, "#training .legend input[data-name=large]"
-    ).is_selected()
+    assert not one(opened, "#training .legend input[data-name=large]").is_selected()
 
 
 def test_training_curves_end_where_the_training_did(opened):
-    assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg[role=img]")) == 3
-    label = opened.find_element(By.CSS_SELECTOR, "#training svg.loss").get_attribute("aria-label")
+    assert len(every(opened, "#training svg[role=img]")) == 3
+    label = one(opened, "#training svg.loss").get_attribute("aria-label")
     assert (
         label == "Loss (marked: on dev) by epoch. small: 0.5 at epoch 2; large: 0.5 at epoch 2; "
         "third: 0.5 at epoch 2; small: 0.75 on dev at epoch 2; large: 0.75 on dev at epoch 2; "
         "third: 0.75 on dev at epoch 2"
     )
-    marks = opened.find_elements(By.CSS_SELECTOR, "#training svg.loss .marker")
-    assert len(marks) == 6 and len(opened.find_elements(By.CSS_SELECTOR, ".loss .chosen")) == 3
-    titles = [mark.find_element(By.CSS_SELECTOR, "title") for mark in marks]
+    marks = every(opened, "#training svg.loss .marker")
+    assert len(marks) == 6 and len(every(opened, ".loss .chosen")) == 3
+    titles = [one(mark, "title") for mark in marks]
     assert titles[0].get_attribute("textContent") == "small, epoch 1: 1.5 on dev"
-    assert len(opened.find_elements(By.CSS_SELECTOR, "#training svg.eer .marker")) == 6
+    assert len(every(opened, "#training svg.eer .marker")) == 6
 
 
 def test_settings_are_searched_and_two_runs_are_compared(opened):
     box = opened.find_element(By.ID, "search")
     box.send_keys("NETWORK line")
-    rows = opened.find_elements(By.CSS_SELECTOR, "#settings table.settings tbody tr")
+    rows = every(opened, "#settings table.settings tbody tr")
     assert [row.text for row in rows if row.is_displayed()] == [
         "network.max_epochs 2 command line, over 1000 (default)"
     ] * 3
@@ -221,9 +216,9 @@ def test_settings_are_searched_and_two_runs_are_compared(opened):
     box.send_keys(Keys.SPACE)
     assert [row for row in rows if row.is_displayed()] == []
     cells = "#settings table.differences tbody td:not([hidden]) code"
-    assert [cell.text for cell in opened.find_elements(By.CSS_SELECTOR, cells)] == ["8000", "16000"]
-    opened.find_elements(By.CSS_SELECTOR, "#settings select")[1].send_keys("third")
-    assert [cell.text for cell in opened.find_elements(By.CSS_SELECTOR, cells)] == ["8000", "4000"]
+    assert [cell.text for cell in every(opened, cells)] == ["8000", "16000"]
+    every(opened, "#settings select")[1].send_keys("third")
+    assert [cell.text for cell in every(opened, cells)] == ["8000", "4000"]
 
 
 def test_tables_are_copied_with_all_digits(opened, folders):
@@ -231,9 +226,7 @@ def test_tables_are_copied_with_all_digits(opened, folders):
         "navigator.clipboard.writeText = (text) => {"
         "  document.body.dataset.copied = text; return Promise.resolve(); }"
     )
-    csv, tex = opened.find_elements(By.CSS_SELECTOR, "#set-0 .tools")[0].find_elements(
-        By.TAG_NAME, "button"
-    )
+    csv, tex = every(opened, "#set-0 .tools")[0].find_elements(By.TAG_NAME, "button")
     csv.click()
     result = evaluate(read_scores(folders[1] / "scores" / "epoch.2" / "dev.txt"))
     lines = opened.find_element(By.TAG_NAME, "body").get_attribute("data-copied").splitlines()
@@ -245,11 +238,18 @@ def test_tables_are_copied_with_all_digits(opened, folders):
     assert [latex.count(rule) for rule in ("\\toprule", "\\midrule", "\\bottomrule")] == [1, 1, 1]
     assert "EER \\%" in latex
     assert latex.count("\\textbf{") == 2
+    # In the overview each value has its interval in brackets.
+    every(opened, "#results .tools button")[1].click()
+    latex = opened.find_element(By.TAG_NAME, "body").get_attribute("data-copied")
+    rows = [line for line in latex.splitlines() if line.startswith(("large", "small"))]
+    value, interval = r"\d+\.\d\d", r"\(\d+\.\d\d--\d+\.\d\d\)"
+    assert re.match(rf"large & epoch\.2 & \\textbf\{{{value}\}} {interval} & ", rows[0])
+    assert re.match(rf"small & epoch\.2 & {value} {interval} & ", rows[1])
 
 
 def test_hostile_names_are_shown_as_they_are(opened):
     assert opened.execute_script("return document.querySelectorAll('b, [onclick]').length") == 0
-    texts = opened.find_elements(By.CSS_SELECTOR, "#set-0 figure[data-plot=det] option")
+    texts = every(opened, "#set-0 figure[data-plot=det] option")
     assert f"only {HOSTILE}" in [text.get_attribute("textContent") for text in texts]
 
 
@@ -277,10 +277,7 @@ def test_it_is_dark_where_the_system_is_and_where_the_reader_says_so(opened):
 
 
 def test_plots_have_words_and_headings_are_in_order(opened, folders):
-    labels = [
-        e.get_attribute("aria-label")
-        for e in opened.find_elements(By.CSS_SELECTOR, f"svg[role=img]{SHOWN}")
-    ]
+    labels = [e.get_attribute("aria-label") for e in every(opened, f"svg[role=img]{SHOWN}")]
     # The runs differ in one setting, whose effect is drawn first, on both sets.
     assert len(labels) == 2 + 2 * (1 + 3) + 3
     effects = [label.partition(". ")[0] for label in labels[:2]]
@@ -296,11 +293,11 @@ def test_plots_have_words_and_headings_are_in_order(opened, folders):
 
 
 def test_the_pointer_reads_out_rates_and_threshold(opened):
-    drawing = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen)")
+    drawing = one(opened, "#set-0 svg.det:not(.unchosen)")
     opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", drawing)
-    mark = opened.find_element(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) .marker")
+    mark = one(opened, "#set-0 svg.det:not(.unchosen) .marker")
     ActionChains(opened).move_to_element(mark).perform()
-    read = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) .read tspan")
+    read = every(opened, "#set-0 svg.det:not(.unchosen) .read tspan")
     system = data(opened)["sets"]["dev"][0]
     rates, thresholds = system["curves"][""], system["thresholds"][""]
     points_in_words = [
@@ -313,9 +310,7 @@ def test_the_pointer_reads_out_rates_and_threshold(opened):
     ]
     assert [line.text for line in read] in points_in_words
     ActionChains(opened).move_to_element(opened.find_element(By.TAG_NAME, "nav")).perform()
-    assert not opened.find_element(
-        By.CSS_SELECTOR, "#set-0 svg.det:not(.unchosen) .readout"
-    ).is_displayed()
+    assert not one(opened, "#set-0 svg.det:not(.unchosen) .readout").is_displayed()
 
 
 def test_figures_are_saved_with_their_looks(opened):
@@ -324,7 +319,7 @@ def test_figures_are_saved_with_their_looks(opened):
         "URL.createObjectURL = (blob) => { blobs.push(blob); return make.call(URL, blob); };"
         "HTMLAnchorElement.prototype.click = function () { names.push(this.download); };"
     )
-    svg, png = opened.find_elements(By.CSS_SELECTOR, "#set-0 figure[data-plot=det] .tools button")
+    svg, png = every(opened, "#set-0 figure[data-plot=det] .tools button")
     assert (svg.text, png.text) == ("Save as SVG", "Save as PNG")
     opened.execute_script("arguments[0].click()", svg)
     text = opened.execute_async_script("blobs[0].text().then(arguments[0])")
@@ -344,10 +339,10 @@ def test_figures_are_saved_with_their_looks(opened):
 
 
 def test_histograms_have_one_range_and_name_their_threshold(opened, folders):
-    drawings = opened.find_elements(By.CSS_SELECTOR, "#set-0 svg.histogram")
+    drawings = every(opened, "#set-0 svg.histogram")
     ticks = set()
     for drawing in drawings:
-        texts = drawing.find_elements(By.CSS_SELECTOR, "text.soft[text-anchor=middle]")
+        texts = every(drawing, "text.soft[text-anchor=middle]")
         ticks.add(tuple(text.text for text in texts))
     assert len(drawings) == 3
     assert len(ticks) == 1
@@ -356,59 +351,37 @@ def test_histograms_have_one_range_and_name_their_threshold(opened, folders):
     assert label == f"{threshold:.4g}".replace("-", "−")
 
 
-def test_values_are_copied_with_their_intervals_in_brackets(opened):
-    opened.execute_script(
-        "navigator.clipboard.writeText = (text) => {"
-        "  document.body.dataset.copied = text; return Promise.resolve(); }"
-    )
-    tools = opened.find_elements(By.CSS_SELECTOR, "#results .tools")[0]
-    tools.find_elements(By.TAG_NAME, "button")[1].click()
-    latex = opened.find_element(By.TAG_NAME, "body").get_attribute("data-copied")
-    rows = [line for line in latex.splitlines() if line.startswith(("large", "small"))]
-    value, interval = r"\d+\.\d\d", r"\(\d+\.\d\d--\d+\.\d\d\)"
-    assert re.match(rf"large & epoch\.2 & \\textbf\{{{value}\}} {interval} & ", rows[0])
-    assert re.match(rf"small & epoch\.2 & {value} {interval} & ", rows[1])
-
-
-@pytest.fixture
-def phone(opened):
+def test_on_a_phone_results_fit_settings_are_stacked_and_links_are_high_enough(opened):
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    yield opened
-    opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def test_settings_are_stacked_and_links_are_high_enough_on_a_phone(phone):
-    high = (
-        "return [...document.querySelectorAll('nav a')]"
-        ".map((link) => link.getBoundingClientRect().height)"
-    )
-    assert min(phone.execute_script(high)) >= 44
-    cells = phone.execute_script(
-        "const row = document.querySelector('#settings details.run table.settings tbody tr');"
-        "row.closest('details').open = true;"
-        "return [...row.cells].map((cell) => {"
-        "  const box = cell.getBoundingClientRect(); return [box.x, box.y, box.bottom]; })"
-    )
-    assert len({x for x, _, _ in cells}) == 1
-    assert all(after[1] >= before[2] for before, after in pairwise(cells))
-
-
-def test_the_results_fit_on_a_phone(phone):
-    widths = phone.execute_script(
-        "const box = document.querySelector('table.overview').closest('.scroll');"
-        "return [box.scrollWidth, box.clientWidth, box.querySelector('tr').cells.length];"
-    )
-    assert widths[0] <= widths[1] and widths[2] >= 3
-
-
-def test_the_first_column_stays_where_a_table_is_scrolled(phone):
-    moved = phone.execute_script(
-        "const box = document.querySelector('#set-0 table.metrics').closest('.scroll');"
-        "const x = () => box.querySelector('tbody th').getBoundingClientRect().x;"
-        "const before = x(); box.scrollLeft = 200; return [box.scrollLeft, x() - before];"
-    )
-    assert moved == [200, 0]
+    try:
+        high = (
+            "return [...document.querySelectorAll('nav a')]"
+            ".map((link) => link.getBoundingClientRect().height)"
+        )
+        assert min(opened.execute_script(high)) >= 44
+        cells = opened.execute_script(
+            "const row = document.querySelector('#settings details.run table.settings tbody tr');"
+            "row.closest('details').open = true;"
+            "return [...row.cells].map((cell) => {"
+            "  const box = cell.getBoundingClientRect(); return [box.x, box.y, box.bottom]; })"
+        )
+        assert len({x for x, _, _ in cells}) == 1
+        assert all(after[1] >= before[2] for before, after in pairwise(cells))
+        widths = opened.execute_script(
+            "const box = document.querySelector('table.overview').closest('.scroll');"
+            "return [box.scrollWidth, box.clientWidth, box.querySelector('tr').cells.length];"
+        )
+        assert widths[0] <= widths[1] and widths[2] >= 3
+        # The first column stays where a table is scrolled.
+        moved = opened.execute_script(
+            "const box = document.querySelector('#set-0 table.metrics').closest('.scroll');"
+            "const x = () => box.querySelector('tbody th').getBoundingClientRect().x;"
+            "const before = x(); box.scrollLeft = 200; return [box.scrollLeft, x() - before];"
+        )
+        assert moved == [200, 0]
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_everything_is_printed_but_the_controls(opened):
@@ -439,14 +412,14 @@ def test_of_many_systems_the_best_are_ticked_and_others_can_be(browser, tmp_path
         return len(names_of_lines(browser, "#set-0"))
 
     assert shown() == 8
-    assert len(browser.find_elements(By.CSS_SELECTOR, f"#set-0 svg.histogram{SHOWN}")) == 8
-    best, every, none = browser.find_elements(By.CSS_SELECTOR, "#set-0 figure .choices button")
-    every.click()
+    assert len(every(browser, f"#set-0 svg.histogram{SHOWN}")) == 8
+    best, whole, none = every(browser, "#set-0 figure .choices button")
+    whole.click()
     assert shown() == 11
     none.click()
     assert shown() == 0
     best.click()
-    boxes = browser.find_elements(By.CSS_SELECTOR, "#set-0 .legend input")
+    boxes = every(browser, "#set-0 .legend input")
     ticked = [box.get_attribute("data-name") for box in boxes if box.is_selected()]
     assert ticked == data(browser)["systems"][:8]
     assert browser.get_log("browser") == []
