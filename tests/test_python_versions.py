@@ -49,7 +49,7 @@ def interpreter(minor: int) -> str | None:
     return None
 
 
-@pytest.mark.slow_but("11")
+@pytest.mark.slow
 @pytest.mark.parametrize("minor", range(OLDEST, NEWEST + 1))
 def test_a_version_of_python_reads_the_code_and_the_settings(minor):
     python = interpreter(minor)

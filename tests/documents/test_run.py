@@ -272,22 +272,23 @@ def test_runs_are_of_configs_that_exist(page: Path) -> None:
                 assert config in names
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def python_blocks(page: Path) -> list[Block]:
+    blocks = blocks_of(page.read_text(encoding="utf-8"))
+    return [block for block in blocks if block.kind == "python"]
+
+
+WITH_PYTHON = [p for p in PAGES if python_blocks(p) and name_of(p) not in PYTHON_ELSEWHERE]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 def test_python_runs(page: Path, workspace: Workspace, capsys, monkeypatch) -> None:
-    if name_of(page) in PYTHON_ELSEWHERE:
-        return
     monkeypatch.chdir(workspace.folder)
     names = {
         "paths": ["call.mp3", "more.wav"],
         "samples": np.random.default_rng(0).normal(0, 0.1, 32000).astype(np.float32),
     }
-    for block in blocks_of(page.read_text(encoding="utf-8")):
-        if block.kind == "python":
-            run_block(block, page, names)
-
-
-def run_block(block: Block, page: Path, names: dict[str, object]) -> None:
-    """Run a block as if it stood at its line of the page, so that a traceback shows it."""
-    tree = ast.parse(block.text)
-    ast.increment_lineno(tree, block.line)
-    exec(compile(tree, str(page), "exec"), names)
+    for block in python_blocks(page):
+        # As if it stood at its line of the page, so that a traceback shows it.
+        tree = ast.parse(block.text)
+        ast.increment_lineno(tree, block.line)
+        exec(compile(tree, str(page), "exec"), names)

@@ -14,6 +14,8 @@ from tests.conftest import ROOT
 mkdocs = pytest.importorskip("mkdocs", reason="pip install '.[docs]'")
 pytest.importorskip("mkdocstrings")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
@@ -24,7 +26,6 @@ def site(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_every_document_is_a_page(site: Path) -> None:
     for path in (ROOT / "docs").rglob("*.md"):
         page = path.relative_to(ROOT / "docs").with_suffix("")

@@ -102,6 +102,8 @@ def compare_outputs(outputs: Path, name: str) -> None:
     compare(outputs, name, RELATIVE, ABSOLUTE)
 
 
+# The numbers of each class are those of test_scores.py.
+@pytest.mark.slow_but("AASIST", "lfcc-lcnn", "frames", "SSL_MHFA", "calibrated", "fused")
 @pytest.mark.parametrize("kind", [*CLASSES, "calibrated", "fused"])
 def test_what_is_written_of_scores_is_as_before(kind, outputs, tmp_path) -> None:
     network = f"{kind}.json" if kind == "fused" else f"{kind}.pt"
