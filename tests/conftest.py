@@ -209,6 +209,18 @@ class Outcome:
         assert self.status == 0, self.output
         return self
 
+    def refused(self, *said: str, status: int | None = 2) -> "Outcome":
+        """Return it after checking that it ended with one message, which says this.
+
+        Args:
+            status: None for any but 0.
+        """
+        assert self.status and status in (None, self.status), self.output
+        assert self.output.count("error:") == 1 and "Traceback" not in self.output, self.output
+        for words in said:
+            assert words in self.output, self.output
+        return self
+
 
 @dataclass
 class RecipeFolder:

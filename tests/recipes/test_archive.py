@@ -9,6 +9,7 @@ recipe.training_sets = ('list-train',)
 recipe.validation_sets = ('list-dev',)
 recipe.evaluation_sets = ('list-dev',)
 network.max_epochs = 1
+recipe.end_stage = 2
 computing.network_dataloader_workers = 1
 """
 

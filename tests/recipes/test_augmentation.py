@@ -36,14 +36,11 @@ def test_what_is_missing_is_reported_before_any_work(
 ):
     monkeypatch.setattr("asdf.audio.speech_check._PACKAGE", "silero-vad-of-nobody")
     message = message.replace("silero-vad", "silero-vad-of-nobody").format(corpus=corpus)
-    outcome = call(*words, *dry)
-    assert message in outcome.output and "Traceback" not in outcome.output, outcome.output
-    assert outcome.status == 2, outcome.output
+    call(*words, *dry).refused(message)
     assert not list(recipe.output.rglob("*.tsv"))
 
 
-def test_evaluation_does_not_look_for_what_only_training_needs(recipe, call):
-    call("network.max_epochs=1").ok()
+def test_evaluation_does_not_look_for_what_only_training_needs(trained, call):
     missing = ("augmentation.chain=('noise',)", "augmentation.noise_folders=('nowhere',)")
     call("recipe.start_stage=2", *missing).ok()
 
@@ -126,16 +123,14 @@ def test_parts_of_ones_own_lie_next_to_the_recipe_and_have_settings_of_their_own
     outcome = call(chain, *level, *only_training).ok()
     assert "augmented: Quieter, 0.25 times in 0.75 of the examples, silence" in outcome.output
     assert list(recipe.system().rglob("code/my_parts.py"))
-    outcome = call(chain, "level.factr=0.25")
-    assert outcome.status == 2
-    assert "there is no setting 'level.factr'; the nearest is 'level.factor'" in outcome.output
+    said = "there is no setting 'level.factr'; the nearest is 'level.factor'"
+    call(chain, "level.factr=0.25").refused(said)
     dry = call("augmentation.chain=('speed', 'my_parts.Quiet')", "--dry-run")
-    assert dry.status == 2 and "has no class 'Quiet'. Did you mean 'Quieter'?" in dry.output
+    dry.refused("has no class 'Quiet'. Did you mean 'Quieter'?")
+    said = "returned samples of float64. End it with `.astype(np.float32)`."
     wide = ("augmentation.chain=('my_parts.Wide',)", "paths.system_folder=w", *only_training)
     for words in ((*wide, "--dry-run"), wide):
-        outcome = call(*words)
-        assert outcome.status == 1 and "Traceback" not in outcome.output, outcome.output
-        assert "returned samples of float64. End it with `.astype(np.float32)`." in outcome.output
+        outcome = call(*words).refused(said, status=1)
     assert "my_parts.Wide.apply, for the recording " in outcome.output
 
 

@@ -12,7 +12,7 @@ import torch
 
 from asdf.evaluation import read_scores
 from asdf.runs.start_records import append_record
-from tests.conftest import PATIENCE_S, make_recipe
+from tests.conftest import PATIENCE_S
 
 
 @pytest.fixture
@@ -21,18 +21,10 @@ def own(recipe, corpus, tmp_path, capsys):
     return Own(recipe, shutil.copytree(corpus, tmp_path / "corpus"), capsys)
 
 
-@pytest.fixture(scope="module")
-def trained_for_all(corpus, warm, tmp_path_factory) -> Path:
-    """The output of a run of one epoch."""
-    recipe = make_recipe(tmp_path_factory.mktemp("trained") / "recipe", corpus, warm)
-    assert recipe.run_here("debug", "network.max_epochs=1") == 0
-    return recipe.output
-
-
 @pytest.fixture
-def trained(own, trained_for_all):
+def trained(own, trained_output):
     """The recipe with a corpus of its own, after a run of one epoch."""
-    shutil.copytree(trained_for_all, own.recipe.output)
+    shutil.copytree(trained_output, own.recipe.output)
     return own
 
 
@@ -200,7 +192,7 @@ def test_stereo_and_other_sampling_rates_are_taken(own):
             own.recordings(name), (8000, 44100, 16000, 48000), (1, 1, 2, 2), strict=False
         ):
             soundfile.write(path, rng.uniform(-0.3, 0.3, (rate, channels)), rate)
-    own.call("network.max_epochs=1").ok()
+    own.call("network.max_epochs=1", "recipe.end_stage=2").ok()
     assert len(read_scores(own.recipe.system() / "scores" / "epoch.1" / "demo-eval.txt")) == 8
     [lengths] = (own.recipe.output / "sad").glob("demo-dev.*.tsv")
     assert [line.split("\t")[1] for line in lengths.read_text().splitlines()[:4]] == ["16000"] * 4

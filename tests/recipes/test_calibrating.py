@@ -1,5 +1,7 @@
 """`python -m asdf calibrate` takes the folder of a run, and finds its recordings."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import asdf
 from asdf.__main__ import main
 from asdf.evaluation import read_scores, write_scores
 from asdf.trials.scored_files import read_how_scored, write_how_scored
+from tests.conftest import make_recipe
 
 OPTIONS = (
     "debug",
@@ -17,14 +20,14 @@ OPTIONS = (
 )
 
 
-@pytest.fixture
-def trained(recipe, corpus, tmp_path, capsys, monkeypatch):
+@pytest.fixture(scope="module")
+def run_folder(corpus, warm, tmp_path_factory):
     """Return the folder of a run whose config names its recordings relative to the recipe."""
+    recipe = make_recipe(tmp_path_factory.mktemp("calibrated") / "recipe", corpus, warm)
     (recipe.folder / "data").symlink_to(corpus)
     config = recipe.folder / "configs" / "init_config.py"
     config.write_text(config.read_text().replace(str(corpus), "data"))
-    monkeypatch.chdir(tmp_path)
-    recipe.call(capsys, *OPTIONS).ok()
+    assert recipe.run_here(*OPTIONS) == 0
     assert "paths.database_folder = 'data'" in (recipe.system() / "settings.py").read_text()
     for path in recipe.system().glob("scores/*/demo-dev.txt"):
         # Labelled by their order, so that they can be calibrated whatever the network says.
@@ -33,6 +36,14 @@ def trained(recipe, corpus, tmp_path, capsys, monkeypatch):
         write_scores(path, scores.ids, labels, scores.scores)
         write_how_scored(path, read_how_scored(path))
     return recipe.system()
+
+
+@pytest.fixture
+def trained(run_folder, tmp_path, monkeypatch):
+    """Return a copy of the run next to it, as recordings are found from its recipe."""
+    monkeypatch.chdir(tmp_path)
+    copy = run_folder.with_name(tmp_path.name)
+    return shutil.copytree(run_folder, copy)
 
 
 def run(capsys, *words):

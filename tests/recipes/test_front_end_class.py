@@ -56,6 +56,7 @@ CONFIG = """
 ends < debug
 network.network_class = 'asdf.networks.SSL_ASP'
 network.max_epochs = 1
+recipe.end_stage = 2
 network.clip_position = 'start'
 
 own < ends
@@ -98,11 +99,12 @@ def scores(recipe, system=None):
 def test_a_front_end_of_ones_own_with_settings_of_its_own(network, ends, capsys):
     chosen = f"network.network_class=asdf.networks.{network}"
     run(ends, capsys, "own", chosen, "--dry-run")
-    run(ends, capsys, "own", chosen)
+    run(ends, capsys, "own", chosen, "front_end.time_mask_proportion=0.2")
     assert len(scores(ends)) == 8
     path = ends.system() / "networks" / "epoch.1.pt"
     layers = torch.load(path, weights_only=True)["model_state_dict"]
     assert layers["front_end.model.mel_scale.fb"].shape == (201, 24)
+    assert layers["front_end.masking.embedding"].shape == (24,)
     assert Detector(path, network_folder=ends.folder).settings.bank.bands == 24
     with pytest.raises(AsdfError, match=r"is of the class my_bank\.LogFilterBank"):
         Detector(path)
@@ -127,6 +129,14 @@ def test_lfcc_before_a_back_end_that_settings_name_with_and_without_cached_featu
     path = ends.system() / "networks" / "epoch.1.pt"
     detector = Detector(path)
     assert detector.settings.spectrum.normalization == "mean"
+
+
+def test_an_edited_front_end_has_other_features(ends, capsys):
+    words = ("own", "front_end.frozen=True", "front_end.cache_features=True", "recipe.end_stage=1")
+    assert "computing them once" in run(ends, capsys, *words)
+    assert "already computed" in run(ends, capsys, *words, "paths.system_folder=again")
+    (ends.folder / "my_bank.py").write_text(OWN.replace("1e-6", "1e-5"))
+    assert "computing them once" in run(ends, capsys, *words, "paths.system_folder=edited")
 
 
 @pytest.mark.slow
@@ -189,6 +199,4 @@ def test_processes_fetch_an_encoder_of_the_hub_once_and_take_one_commit(
 
 def test_a_network_that_does_not_take_the_named_end_is_refused_by_a_dry_run(ends, capsys):
     words = ("own", "network.network_class=asdf.networks.AASIST", "--dry-run")
-    outcome = ends.call(capsys, *words)
-    assert outcome.status == 2
-    assert "has no front end and cannot be combined with" in outcome.output
+    ends.call(capsys, *words).refused("has no front end and cannot be combined with")

@@ -133,10 +133,10 @@ def test_changes_are_those_since_the_start_that_trained_the_steps_before(recipe,
 
 
 @pytest.mark.slow
-def test_own_code_that_was_edited_is_reported_and_both_versions_are_saved(recipe, capsys):
+def test_own_code_that_was_edited_is_reported_and_both_versions_are_saved(trained, capsys):
+    recipe = trained
     code = recipe.folder / "small_networks.py"
     before = code.read_bytes()
-    recipe.call(capsys, *TRAIN, "network.max_epochs=1").ok()
     code.write_bytes(before + b"\n# edited\n")
     sys.modules.pop("small_networks", None)
     outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
@@ -148,15 +148,14 @@ def test_own_code_that_was_edited_is_reported_and_both_versions_are_saved(recipe
     assert sentence in record_of(recipe)[1]["changes"]
 
 
-def test_other_versions_are_reported(recipe, capsys):
-    recipe.call(capsys, *TRAIN, "network.max_epochs=1").ok()
-    path = recipe.system() / "environment.json"
+def test_other_versions_are_reported(trained, capsys):
+    path = trained.system() / "environment.json"
     starts = json.loads(path.read_text())
     now = starts[0]["versions"]["torch"]
     starts[0]["versions"]["torch"] = "2.1.0"
     starts[0]["python"] = "3.10.1"
     path.write_text(json.dumps(starts))
-    outcome = recipe.call(capsys, *TRAIN, "network.max_epochs=2")
+    outcome = trained.call(capsys, *TRAIN, "network.max_epochs=2")
     assert f"warning: torch was 2.1.0 up to step 7, is {now} from here\n" in outcome.output
     assert "warning: Python was 3.10.1 up to step 7, is " in outcome.output
 
@@ -169,12 +168,11 @@ def replace_recording(corpus, name: str) -> None:
     soundfile.write(path, samples[::-1], rate)
 
 
-def test_training_recordings_that_were_replaced_are_reported(recipe, corpus, capsys, tmp_path):
+def test_training_recordings_that_were_replaced_are_reported(trained, corpus, capsys, tmp_path):
     own = shutil.copytree(corpus, tmp_path / "corpus")
     words = (*TRAIN, f"paths.database_folder={own}")
-    recipe.call(capsys, *words, "network.max_epochs=1").ok()
     replace_recording(own, "train")
-    outcome = recipe.call(capsys, *words, "network.max_epochs=2").ok()
+    outcome = trained.call(capsys, *words, "network.max_epochs=2").ok()
     assert (
         "warning: recordings of demo-train differ from those of the steps up to 7: files of the "
         "same names have another size or content\n"
@@ -182,8 +180,8 @@ def test_training_recordings_that_were_replaced_are_reported(recipe, corpus, cap
     # A copy of the corpus elsewhere, with other times, is the same corpus.
     shutil.copytree(own, tmp_path / "copy", copy_function=shutil.copyfile)
     words = (*TRAIN, f"paths.database_folder={tmp_path / 'copy'}")
-    outcome = recipe.call(capsys, *words, "network.max_epochs=3").ok()
-    assert "recordings of demo-train are not those" not in outcome.output
+    outcome = trained.call(capsys, *words, "network.max_epochs=3").ok()
+    assert "recordings of demo-train differ" not in outcome.output
 
 
 def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
@@ -225,25 +223,24 @@ def test_of_several_processes_the_main_one_reports(recipe):
     assert [start["trained_from"] for start in record_of(recipe)] == [0, 7]
 
 
-def test_numbers_of_starts_go_on_where_their_record_was_removed(recipe, capsys):
+def test_numbers_of_starts_go_on_where_their_record_was_removed(trained, capsys):
     rate = "network.initial_learning_rate"
-    for value in (0.003, 0.01, 0.02):
-        recipe.call(capsys, *TRAIN, f"{rate}={value}", "network.max_epochs=1").ok()
+    for value in (0.01, 0.02):
+        trained.call(capsys, *TRAIN, f"{rate}={value}", "network.max_epochs=1").ok()
         if value == 0.01:
-            (recipe.system() / "environment.json").unlink()
-    starts = recipe.system() / "starts"
+            (trained.system() / "environment.json").unlink()
+    starts = trained.system() / "starts"
     assert sorted(path.name for path in starts.iterdir()) == ["1", "2"]
-    assert [start["start"] for start in record_of(recipe)] == [3]
+    assert [start["start"] for start in record_of(trained)] == [3]
     for number, value in ((1, "0.003"), (2, "0.01")):
         assert f"{rate} = {value} " in (starts / str(number) / "settings.py").read_text()
 
 
-def test_scoring_replaced_recordings_marks_their_evaluations(recipe, corpus, capsys, tmp_path):
+def test_scoring_replaced_recordings_marks_their_evaluations(trained, corpus, capsys, tmp_path):
     own = shutil.copytree(corpus, tmp_path / "corpus")
-    words = ("debug", f"paths.database_folder={own}", "network.max_epochs=1")
-    recipe.call(capsys, *words).ok()
     replace_recording(own, "dev")
-    outcome = recipe.call(capsys, *words, "recipe.start_stage=2").ok()
+    words = ("debug", f"paths.database_folder={own}", "network.max_epochs=1")
+    outcome = trained.call(capsys, *words, "recipe.start_stage=2").ok()
     assert "recordings of demo-dev have been replaced since the validation" in outcome.output
-    (record,) = json.loads((recipe.system() / "networks" / "evaluations.json").read_text())
+    (record,) = json.loads((trained.system() / "networks" / "evaluations.json").read_text())
     assert record["stale"] == ["demo-dev"]

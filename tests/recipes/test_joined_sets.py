@@ -9,7 +9,7 @@ from asdf.trials.table import read_trials
 
 
 def test_two_corpora_are_scored_as_one_set(recipe, capsys):
-    words = ["debug", "network.max_epochs=1"]
+    words = ["debug", "network.max_epochs=1", "recipe.end_stage=2"]
     words += ["recipe.evaluation_sets=('demo-dev+demo-eval', 'demo-eval', 'demo-dev')"]
     planned = recipe.call(capsys, *words, "--dry-run").ok()
     assert "  demo-dev+demo-eval: these together" in planned.output

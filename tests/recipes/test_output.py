@@ -32,6 +32,7 @@ def test_a_full_disk_behind_stdout_ends_a_run_with_one_message(recipe):
     assert not (recipe.system() / "owner.lock").exists()
 
 
+@pytest.mark.slow
 def test_a_name_that_the_terminal_lacks_letters_for_is_escaped_on_the_screen_alone(recipe):
     words = ("recipe.end_stage=0", "paths.system_folder='Täter 漢'")
     ended = run(recipe, '"$@"', *words, PYTHONIOENCODING="ascii")

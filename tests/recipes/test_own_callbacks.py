@@ -43,6 +43,13 @@ class Watch(Callback):
             len(outputs.embeddings_BE) == len(outputs.utterances),
         )
 
+    def on_step(self, record):
+        self.note("printed", record["step"])
+
+    def on_checkpoint(self, path):
+        assert path.exists()
+        self.note("checkpoint", path.name)
+
     def on_epoch_end(self, record):
         self.note("epoch end", record["epoch"], record["loss"])
 
@@ -109,8 +116,8 @@ def test_it_sees_the_whole_run(watched, capsys):
     seen = notes(watched)
     # 26 utterances in minibatches of 8; the sets of validation and evaluation.
     assert [note[0] for note in seen] == [
-        *("start", "epoch start", "step", "step", "step", "step", "epoch end", "evaluation"),
-        *("end", "scores", "scores", "results", "close"),
+        *("start", "epoch start", "step", "step", "printed", "step", "step", "printed"),
+        *("epoch end", "checkpoint", "evaluation", "end", "scores", "scores", "results", "close"),
     ]
     assert seen[0] == ["start", 0, "Plain"]
     steps = [note for note in seen if note[0] == "step"]
@@ -120,7 +127,9 @@ def test_it_sees_the_whole_run(watched, capsys):
     utterances = [name for note in steps for name in note[6]]
     assert len(utterances) == len(set(utterances)) == 26
     mean = sum(note[2] * len(note[6]) for note in steps) / 26
-    assert seen[6][:2] == ["epoch end", 1] and seen[6][2] == pytest.approx(mean)
+    assert ["checkpoint", "epoch.1.pt"] in seen and ["printed", 4] in seen
+    [ended] = [note for note in seen if note[0] == "epoch end"]
+    assert ended == ["epoch end", 1, pytest.approx(mean)]
     scores = {note[2]: note[3] for note in seen if note[0] == "scores"}
     for name, value in scores.items():
         read = read_scores(watched.system() / "scores" / "epoch.1" / f"{name}.txt")
@@ -146,13 +155,13 @@ def test_results_of_a_later_start_reach_it(watched, capsys):
     assert [note[0] for note in notes(watched, 3)] == ["results", "close"]
 
 
-def test_it_hears_of_a_stop_and_of_a_failure(watched):
+def test_it_hears_of_a_stop_and_of_a_failure(watched, capsys):
     watched.run("watched", "network.callbacks=('my_callbacks.Stopping',)").ok()
     seen = notes(watched)
-    assert [note[0] for note in seen] == ["start", "epoch start", "stop", "close"], seen
-    failed = watched.run(
-        "watched", "network.callbacks=('my_callbacks.Failing',)", "paths.system_folder=failing"
-    )
+    names = ["start", "epoch start", "printed", "checkpoint", "stop", "close"]
+    assert [note[0] for note in seen] == names, seen
+    words = ("network.callbacks=('my_callbacks.Failing',)", "paths.system_folder=failing")
+    failed = watched.call(capsys, "watched", *words)
     assert failed.status == 1
     seen = json.loads((watched.system("failing") / "notes-0.json").read_text())
     assert [note[0] for note in seen] == ["start", "epoch start", "failure", "close"]

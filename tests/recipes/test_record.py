@@ -4,6 +4,8 @@ import hashlib
 import json
 import subprocess
 
+import pytest
+
 from asdf.__main__ import main
 
 
@@ -57,6 +59,7 @@ def test_a_run_that_fails_records_its_memory_too(recipe, capsys):
     assert record["finished"] is False
 
 
+@pytest.mark.slow
 def test_every_process_is_in_the_record(recipe):
     recipe.run("debug", "recipe.end_stage=0", processes=2).ok()
     [record] = json.loads((recipe.system() / "environment.json").read_text())

@@ -82,6 +82,4 @@ def test_a_missing_reference_is_named_before_anything_is_computed(beside, capsys
     table.write_text(table.read_text().rstrip("\n") + "missing.flac\n")
     for words in (("--dry-run",), ()):
         outcome = beside.call(capsys, "beside", *words)
-        assert outcome.status != 0
-        assert "references of dev are not in" in outcome.output
-        assert "missing.flac" in outcome.output
+        outcome.refused("references of dev are not in", "missing.flac", status=1)

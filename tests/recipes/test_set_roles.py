@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from asdf.__main__ import main
+from tests.conftest import make_recipe
 
 BEST = ("debug", "network.max_epochs=3", "recipe.selected_epochs=('best',)")
 WORDS = (*BEST, "recipe.evaluation_sets=('demo-train', 'demo-dev', 'demo-eval')")
@@ -14,11 +15,12 @@ TRAINED = "this set was trained on: the results are not a test."
 CHOSE = "the network was chosen by its result on this set: expect worse results on new speech."
 
 
-@pytest.fixture
-def judged(recipe, capsys):
-    """The recipe with a run that evaluates a set of each role, and what it printed."""
-    outcome = recipe.call(capsys, *WORDS).ok()
-    return recipe, outcome.output
+@pytest.fixture(scope="module")
+def judged(corpus, warm, tmp_path_factory):
+    """The recipe with a run that evaluates a set of each role."""
+    recipe = make_recipe(tmp_path_factory.mktemp("judged") / "recipe", corpus, warm)
+    assert recipe.run_here(*WORDS) == 0
+    return recipe
 
 
 def roles_of(system) -> list[tuple[str, int, int]]:
@@ -27,13 +29,13 @@ def roles_of(system) -> list[tuple[str, int, int]]:
 
 
 def test_tables_the_log_files_and_the_page_of_the_run(judged, tmp_path):
-    recipe, printed = judged
-    system = recipe.system()
+    system = judged.system()
+    printed = (system / "log.txt").read_text()
     assert "demo-train is a training set: results on it are not test results" in printed
     line = next(line for line in printed.splitlines() if " on demo-train: EER" in line)
     assert line.endswith(", trained on")
     table = (system / "results" / "results.txt").read_text()
-    assert table in printed and table in (system / "log.txt").read_text()
+    assert table in printed
     rows = {line.split()[1]: line for line in table.splitlines()}
     assert rows["demo-train"].endswith("whole, up to 62.5 s, trained on")
     assert rows["demo-dev"].endswith("whole, up to 62.5 s, chose the network")
@@ -57,8 +59,7 @@ def test_tables_the_log_files_and_the_page_of_the_run(judged, tmp_path):
 
 
 def test_evaluate_and_compare(judged, capsys, tmp_path):
-    recipe, _ = judged
-    system = recipe.system()
+    recipe, system = judged, judged.system()
     (network,) = (system / "scores").glob("*/demo-eval.txt")
     scores = network.with_name("demo-dev.txt")
     outputs = {name: tmp_path / f"out.{name}" for name in ("json", "csv", "latex")}
@@ -115,8 +116,7 @@ def test_the_last_epoch_was_chosen_by_nothing_and_validation_may_be_the_training
     assert roles_of(recipe.system()) == [("demo-dev", 0, 0), ("demo-eval", 0, 0)]
 
 
-def test_a_set_that_is_scored_on_another_day_is_compared_with_what_was_trained_on(recipe, capsys):
-    recipe.call(capsys, "debug", "network.max_epochs=1", "recipe.end_stage=1").ok()
+def test_a_set_that_is_scored_on_another_day_is_compared_with_what_was_trained_on(trained, capsys):
     words = ("debug", "recipe.start_stage=2", "recipe.evaluation_sets=('demo-train',)")
-    recipe.call(capsys, *words).ok()
-    assert roles_of(recipe.system()) == [("demo-train", 26, 0)]
+    trained.call(capsys, *words).ok()
+    assert roles_of(trained.system()) == [("demo-train", 26, 0)]

@@ -39,7 +39,12 @@ class Failing(CrossEntropy):
             raise RuntimeError("only for training")
         return super().per_utterance(*arguments)
 """
-OPTIONS = ("debug", f"network.class_weights={WEIGHTS}", "network.max_epochs=2")
+OPTIONS = (
+    "debug",
+    f"network.class_weights={WEIGHTS}",
+    "network.max_epochs=2",
+    "recipe.end_stage=1",
+)
 SSL = ("network.network_class=asdf.networks.SSL_ASP", "front_end.architecture=tiny")
 
 
@@ -133,7 +138,7 @@ def test_an_evaluation_that_was_left_out_is_by_the_margin_of_the_last_step(recip
     ],
 )
 def test_no_number_is_recorded_where_none_is_right(mine, capsys, words, said):
-    outcome = mine.call(capsys, *OPTIONS, *words, "recipe.end_stage=1").ok()
+    outcome = mine.call(capsys, *OPTIONS, *words).ok()
     [first, second] = evaluations(mine.system("system1"))
     assert "validation_loss" not in {**first, **second}
     assert re.search(r"epoch\.2 on demo-dev: EER \d+\.\d{3} %\n", outcome.output)
@@ -167,7 +172,7 @@ def test_a_loss_of_columns_gets_those_of_the_validation_set(mine, capsys, corpus
     ids=["two processes", "averaged", "bf16", "likelihood ratios"],
 )
 def test_the_loss_is_that_of_the_scores(recipe, bfloat16, words, processes):
-    recipe.run(*OPTIONS, *words, "recipe.end_stage=1", processes=processes).ok()
+    recipe.run(*OPTIONS, *words, processes=processes).ok()
     system = recipe.system("system1")
     for record in evaluations(system):
         name = record["network"].removesuffix(".pt")

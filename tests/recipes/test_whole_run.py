@@ -67,43 +67,43 @@ def test_all_stages_write_what_they_say(recipe, corpus, capsys):
     assert saved.network.network_class == "small_networks.Plain"
 
 
-def test_stage_3_says_which_scores_are_of_a_replaced_network(recipe, capsys):
-    recipe.call(capsys, "debug", "network.max_epochs=2").ok()
-    again = ("debug", "network.max_epochs=2", "recipe.start_stage=3")
-    assert "replaced" not in recipe.call(capsys, *again).output
-    networks = recipe.system() / "networks"
-    (networks / "epoch.2.pt").write_bytes((networks / "epoch.1.pt").read_bytes())
-    outcome = recipe.call(capsys, *again).ok()
-    scores = recipe.system() / "scores" / "epoch.2" / "demo-eval.txt"
-    assert f"warning: the scores in {scores} are not of the present epoch.2.pt" in outcome.output
+def test_stage_3_says_which_scores_are_of_a_replaced_network(trained, capsys):
+    again = ("debug", "network.max_epochs=1", "recipe.start_stage=3")
+    assert "replaced" not in trained.call(capsys, *again).output
+    path = trained.system() / "networks" / "epoch.1.pt"
+    content = torch.load(path, weights_only=True)
+    content["model_state_dict"]["output.bias"] += 1
+    torch.save(content, path)
+    outcome = trained.call(capsys, *again).ok()
+    scores = trained.system() / "scores" / "epoch.1" / "demo-eval.txt"
+    assert f"warning: the scores in {scores} are not of the present epoch.1.pt" in outcome.output
     assert outcome.output.count("which was replaced after them") == 2
     # Stage 2 scores them anew.
     again = (*again[:2], "recipe.start_stage=2")
-    assert "replaced" not in recipe.call(capsys, *again).output
+    assert "replaced" not in trained.call(capsys, *again).output
 
 
-def test_stage_3_says_whether_a_set_changed(recipe, corpus, tmp_path, capsys):
+def test_stage_3_says_whether_a_set_changed(trained, corpus, tmp_path, capsys):
     own = shutil.copytree(corpus, tmp_path / "corpus")
     words = ("debug", "network.max_epochs=1", f"paths.database_folder={own}")
-    assert "changed after" not in recipe.call(capsys, *words).output
-    scores = recipe.system() / "scores" / "epoch.1" / "demo-eval.txt"
+    again = (*words, "recipe.start_stage=3")
+    scores = trained.system() / "scores" / "epoch.1" / "demo-eval.txt"
     path = own / "eval_list.txt"
     listed = path.read_text()
     added = (own / "train_list.txt").read_text().splitlines()[0]
     lists = {listed: "", f"{listed}{added}\n": "list", listed[: listed.rindex("LA/")]: "list"}
     for text, changed in lists.items():
         path.write_text(text)
-        check_changed(recipe.call(capsys, *words, "recipe.start_stage=3").ok(), scores, changed)
+        check_changed(trained.call(capsys, *again).ok(), scores, changed)
     path.write_text(listed)
     # Two recordings get each other's name.
     first, second = (own / line.rpartition(" ")[0] for line in listed.splitlines()[:2])
     contents = first.read_bytes(), second.read_bytes()
     second.write_bytes(contents[0])
     first.write_bytes(contents[1])
-    again = (*words, "recipe.start_stage=3")
-    check_changed(recipe.call(capsys, *again).ok(), scores, "recordings")
+    check_changed(trained.call(capsys, *again).ok(), scores, "recordings")
     path.unlink()
-    check_changed(recipe.call(capsys, *again).ok(), scores, "")
+    check_changed(trained.call(capsys, *again).ok(), scores, "")
 
 
 def check_changed(outcome, scores, changed):
