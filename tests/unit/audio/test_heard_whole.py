@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import tarfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,7 @@ def sound(length: int = LENGTH, seed: int = 0) -> np.ndarray:
     return 0.3 * np.sin(2 * np.pi * 300 * time) + noise
 
 
+@cache
 def encoded(name: str, length: int = LENGTH, seed: int = 0) -> bytes:
     container, subtype = FORMATS[name]
     content = io.BytesIO()
@@ -89,7 +91,7 @@ def test_a_flac_file_with_more_samples_than_it_states(tmp_path, samples):
     assert_refused(path, rf"{samples} samples are promised by the header, {LENGTH} are there")
 
 
-@pytest.mark.parametrize("minutes", [3, 10])
+@pytest.mark.parametrize("minutes", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_long_flac_file_that_states_two_seconds(tmp_path, minutes):
     path = tmp_path / "a.flac"
     length = minutes * 960_000
@@ -99,12 +101,13 @@ def test_a_long_flac_file_that_states_two_seconds(tmp_path, minutes):
     assert_refused(path, "32000 samples are promised by the header")
 
 
-def test_hours_of_silence_that_state_two_seconds(tmp_path):
+def test_minutes_of_silence_that_state_two_seconds(tmp_path):
+    """Frames of few bytes, whose numbers have three."""
     path = tmp_path / "a.flac"
-    soundfile.write(path, np.zeros(57_600_000, np.int16), 16000)
-    assert audio_length(path) == 57_600_000
+    soundfile.write(path, np.zeros(9_600_000, np.int16), 16000)
+    assert audio_length(path) == 9_600_000
     path.write_bytes(with_flac_samples(path.read_bytes(), LENGTH))
-    assert_refused(path, "32000 samples are promised by the header, 57600000 are there")
+    assert_refused(path, "32000 samples are promised by the header, 9600000 are there")
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
@@ -130,7 +133,7 @@ def test_an_ogg_file_joined_to_itself_has_one_serial_number(tmp_path, name):
     assert 2 * LENGTH <= audio_length(path) == len(read_audio(path)) < 2 * LENGTH + 1000
 
 
-@pytest.mark.parametrize("length", [160_000, 2_880_000])
+@pytest.mark.parametrize("length", [160_000, pytest.param(2_880_000, marks=pytest.mark.slow)])
 def test_long_joined_flac_files(tmp_path, length):
     path = tmp_path / "a.flac"
     path.write_bytes(encoded("flac", length) + encoded("flac", length, seed=1))
@@ -152,7 +155,7 @@ def test_a_wav_file_with_a_second_chunk_of_samples(tmp_path):
 
 
 @pytest.mark.parametrize("riff", [0, 0xFFFFFFFF])
-@pytest.mark.parametrize("data", [0, 0x7FFFF000, 0xFFFFFFFF])
+@pytest.mark.parametrize("data", [0, 0x7FFFF000, 0x7FFFFFFF, 0xFFFFFFFF])
 def test_a_wav_file_from_a_pipe_is_whole(tmp_path, riff, data):
     path = tmp_path / "a.wav"
     content = encoded("wav")

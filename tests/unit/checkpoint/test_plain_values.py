@@ -14,7 +14,7 @@ def test_a_checkpoint_of_many_evaluations_can_be_read_again(tmp_path):
             "network": f"epoch.{step}.pt",
             "eer": {"a": 0.1, "b": 0.2},
         }
-        for step in range(20_000)
+        for step in range(10_000)
     ]
     torch.save({"progress": {"evaluations": evaluations}}, tmp_path / "net.pt")
     assert read_weights_file(tmp_path / "net.pt") == {"progress": {"evaluations": evaluations}}

@@ -24,7 +24,7 @@ from asdf.trials.trial_list import TrialList, join
 from tests.augmentations import augmentation
 from tests.recordings import write_recordings
 from tests.unit.conftest import sound as sound_of
-from tests.unit.data.conftest import BOOST, LENGTHS, OFF, assert_workers_change_no_sample, clips
+from tests.unit.data.conftest import LENGTHS, OFF, assert_workers_change_no_sample, clips
 
 
 def test_a_clip_is_a_part_of_the_recording_or_its_repetition(utterances):
@@ -36,16 +36,6 @@ def test_a_clip_is_a_part_of_the_recording_or_its_repetition(utterances):
     assert np.array_equal(exact, read_audio(utterances.path(2)))
 
 
-def test_a_clip_follows_from_seed_epoch_and_utterance_alone(utterances):
-    first = clips(utterances, 3, BOOST)
-    wanted = {(epoch, index): first[epoch, index].samples for epoch in (1, 2) for index in range(3)}
-    again = clips(utterances, 3, BOOST)
-    for key in reversed(wanted):
-        assert np.array_equal(again[key].samples, wanted[key])
-    assert not np.array_equal(wanted[1, 0], wanted[2, 0])
-    assert not np.array_equal(clips(utterances, 4, BOOST)[1, 0].samples, wanted[1, 0])
-
-
 def test_crops_are_spread_over_the_whole_recording(utterances):
     whole = read_audio(utterances.path(0))
     data = clips(utterances)
@@ -53,15 +43,6 @@ def test_crops_are_spread_over_the_whole_recording(utterances):
         int(np.flatnonzero(whole[:2001] == data[epoch, 0].samples[0])[0]) for epoch in range(200)
     ]
     assert min(starts) < 100 and max(starts) > 1900 and abs(np.mean(starts) - 1000) < 150
-
-
-def test_rawboost_reaches_its_part_of_the_clips(utterances):
-    plain, boosted = clips(utterances), clips(utterances, rawboost=BOOST)
-    changed = [
-        not np.array_equal(plain[epoch, 2].samples, boosted[epoch, 2].samples)
-        for epoch in range(200)
-    ]
-    assert 0.6 < np.mean(changed) < 0.8
 
 
 def test_speech_activity_detection_comes_before_the_crop(tmp_path):

@@ -122,12 +122,6 @@ def test_in_several_threads_silero_measures_what_is_read_later(tmp_path):
     )
 
 
-def test_a_measurement_is_used_again(utterances, tmp_path, monkeypatch):
-    first = measure_lengths(utterances, OFF, tmp_path / "sad", World())
-    monkeypatch.setattr(speech, "audio_length", lambda *_: pytest.fail("measured again"))
-    assert np.array_equal(measure_lengths(utterances, OFF, tmp_path / "sad", World()), first)
-
-
 def test_a_measurement_of_a_name_with_a_tab_is_used_again(utterances, tmp_path, monkeypatch):
     (tmp_path / "a.wav").rename(tmp_path / "a\t1.wav")
     ids = ["a\t1.wav", *utterances.ids[1:]]

@@ -9,22 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from torch.utils.data import Dataset
 
-from asdf.audio import audio_length, recording_files
+from asdf.audio import recording_files
 from asdf.data.batches import Clip
-from asdf.data.datasets import TrainingClips
 from asdf.data.loaders import BatchLoader
 from asdf.data.threads import threads
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.settings.sections import RawBoost, SpeechActivity
-from asdf.trials.lists import read_list
 from tests.conftest import PATIENCE_S
-from tests.unit.data.conftest import BOOST, OFF, clips
+from tests.unit.data.conftest import BOOST, clips
 
 
 def test_workers_change_nothing_neither_order_nor_samples(utterances, monkeypatch):
@@ -37,41 +33,6 @@ def test_workers_change_nothing_neither_order_nor_samples(utterances, monkeypatc
     for _ in range(2):
         read = list(loader.batches(iter(keys)))
         assert len(read) == 5 and all(torch.equal(a, b) for a, b in zip(read, alone, strict=True))
-
-
-@pytest.mark.parametrize("rawboost", [RawBoost(), BOOST])
-@pytest.mark.parametrize("sad", [OFF, SpeechActivity("endpoint", hangover_s=0.0)])
-def test_clips_of_any_format_are_the_same_from_a_worker(tmp_path, rawboost, sad):
-    """Stereo, 8 and 48 kHz, float, Vorbis; shorter and longer than a clip."""
-    kinds = [
-        ("wav", 16000, 1),
-        ("wav", 16000, 2),
-        ("flac", 8000, 1),
-        ("flac", 48000, 2),
-        ("ogg", 16000, 1),
-    ]
-    rng, names = np.random.default_rng(1), []
-    for position, (suffix, rate, channels) in enumerate(kinds):
-        for seconds in (0.05, 0.25, 0.6):
-            names.append(f"{position}-{seconds}.{suffix}")
-            noise = rng.uniform(-0.5, 0.5, (int(seconds * rate), channels))
-            soundfile.write(
-                tmp_path / names[-1], noise, rate, subtype="FLOAT" if suffix == "wav" else None
-            )
-    (tmp_path / "list.txt").write_text("".join(f"{name} 1\n" for name in names))
-    utterances = read_list(tmp_path / "list.txt", tmp_path)
-    lengths = np.array([audio_length(tmp_path / name) for name in names])
-    data = TrainingClips(utterances, lengths, 4000, rawboost, sad, 0)
-    order = np.random.default_rng(2).permutation(len(names)).tolist()
-    keys = [
-        [(epoch, index) for index in order[position : position + 5]]
-        for epoch in (1, 2)
-        for position in range(0, 15, 5)
-    ]
-    alone = list(BatchLoader(data, 0, World()).batches(keys))
-    read = list(BatchLoader(data, 1, World()).batches(keys))
-    assert len(read) == len(alone) == 6
-    assert all(torch.equal(a, b) for a, b in zip(read, alone, strict=True))
 
 
 @pytest.mark.parametrize(

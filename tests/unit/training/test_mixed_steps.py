@@ -100,21 +100,6 @@ def test_the_gradient_is_that_of_the_mixed_mean_over_the_window(plan: TrainingPl
     assert progress.weight_sum == pytest.approx(weight, rel=1e-6)
 
 
-def test_ranks_weigh_the_whole_window() -> None:
-    """The gradients of two ranks, whose mean DistributedDataParallel takes, by one process."""
-    settings = settings_of()
-    whole = take(make(settings), TrainingPlan(SIZE, 8, seed=5), Progress())
-    of_ranks = []
-    for rank in range(2):
-        step = make(settings)
-        plan = TrainingPlan(SIZE, 4, world_size=2, rank=rank, seed=5)
-        # Each rank divides by the sum of the window's weights, and DDP by the number of ranks.
-        of_ranks.append(take(step, plan, Progress()))
-    for name, gradient in whole.items():
-        total = of_ranks[0][name] + of_ranks[1][name]
-        torch.testing.assert_close(total, gradient, rtol=1e-5, atol=1e-6)
-
-
 def test_without_mixed_clips_the_step_has_the_same_bits() -> None:
     plan = TrainingPlan(SIZE, 4, 2, seed=5)
     never = settings_of()

@@ -142,17 +142,6 @@ def test_each_step_moves_the_averages(train, tmp_path):
         torch.testing.assert_close(file.state["output.weight"].double(), average, rtol=0, atol=1e-7)
 
 
-def test_a_run_that_goes_on_has_the_same_averages(train, tmp_path):
-    path = tmp_path / "networks" / "epoch.3.pt"
-    train(max_epochs=3, **EMA)
-    whole = read_checkpoint(path).content()
-    train(max_epochs=1, **EMA)
-    train(start="epoch.1.pt", max_epochs=3, **EMA)
-    again = read_checkpoint(path).content()
-    for key in ("model_state_dict", "unaveraged_state_dict", "optimizer_state_dict"):
-        assert_same(again[key], whole[key])
-
-
 class Doubled(Plain):
     """A step that begins with other weights than those that were built."""
 
