@@ -103,11 +103,12 @@ def files(tmp_path_factory) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    lengths = {
+    values = {
+        "network_class": "asdf.networks.AASIST_L",
         "min_evaluation_utterance_length_in_samples": 16000,
         "max_evaluation_utterance_length_in_samples": 64600,
     }
-    write_small_network(folder / "network.pt", small_settings(**lengths))
+    write_small_network(folder / "network.pt", small_settings(**values))
     for name in ("call.wav", "data/mine/a.flac", "data/mine/b.flac"):
         soundfile.write(folder / name, sound(32000), 16000)
     return folder

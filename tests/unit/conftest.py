@@ -34,16 +34,19 @@ def network_settings(**values) -> Sections:
 
 
 def small_settings(**values) -> Sections:
-    """Return the settings of an AASIST-L that scores 4,000 to 8,000 samples."""
+    """Return the settings of a network that scores 4,000 to 8,000 samples in a millisecond."""
     settings = network_settings(
         **{
-            "network_class": "asdf.networks.AASIST_L",
+            "network_class": "asdf.networks.ComposedDetector",
             "min_evaluation_utterance_length_in_samples": 4000,
             "max_evaluation_utterance_length_in_samples": 8000,
             **values,
         }
     )
     settings.front_end.architecture = "tiny"
+    if "network_class" not in values:
+        settings.front_end.front_end_class = "log_mel"
+        settings.back_end.back_end_class = "linear"
     settings.computing.network_dataloader_workers = 0
     return settings
 

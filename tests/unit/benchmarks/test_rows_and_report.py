@@ -14,8 +14,8 @@ from asdf.errors import AsdfError
 from benchmarks.chart import Bar, chart
 from benchmarks.harness import in_turns
 from benchmarks.report import write_report
-from benchmarks.rows import Row, compared, limited, quartiles, unmeasured
-from benchmarks.table import for_screen, number
+from benchmarks.rows import Row, compared, limited, unmeasured
+from benchmarks.table import for_screen
 
 MACHINE = {
     "date": "2026-01-02T03:04+00:00",
@@ -48,12 +48,6 @@ def test_unmeasured_row_has_no_number() -> None:
     assert "not measured: no CUDA device" in for_screen([row])
 
 
-def test_quartiles_of_few_values_are_their_extremes() -> None:
-    assert quartiles([3.0]) == (3.0, 3.0, 3.0)
-    assert quartiles([1.0, 5.0]) == (1.0, 3.0, 5.0)
-    assert quartiles([1.0, 2.0, 3.0, 4.0, 5.0]) == (2.0, 3.0, 4.0)
-
-
 def test_functions_take_turns_after_a_warm_up() -> None:
     calls = []
     times = in_turns(
@@ -64,16 +58,6 @@ def test_functions_take_turns_after_a_warm_up() -> None:
     )
     assert "".join(calls) == "aabb" * 4
     assert [len(seconds) for seconds in times.values()] == [3, 3]
-
-
-def test_numbers_have_three_digits() -> None:
-    assert [number(value) for value in (None, 0.012345, 1.5, 12.34, 12345.6)] == [
-        "-",
-        "0.0123",
-        "1.50",
-        "12.3",
-        "12,346",
-    ]
 
 
 def _result(folder: Path, name: str, rows: list[Row], quick: bool = False) -> Path:

@@ -56,9 +56,7 @@ def auc(values: np.ndarray, bona_fide: np.ndarray) -> float:
     return float(np.mean((wins > 0) + 0.5 * (wins == 0)))
 
 
-def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(
-    corpus: Path, tmp_path: Path
-) -> None:
+def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(corpus, tmp_path):
     make_demo_corpus(tmp_path / "again", sets=SMALL)
     make_demo_corpus(tmp_path / "other", seed=1, sets=SMALL)
 
@@ -155,9 +153,7 @@ def test_levels_durations_floors_and_edges_say_nothing_of_the_class(tmp_path: Pa
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_spoof_keeps_length_level_and_spectrum_but_not_the_peaks_of_its_voice(
-    attack: str,
-) -> None:
+def test_a_spoof_keeps_length_level_and_spectrum_but_not_the_peaks_of_its_voice(attack):
     rng = np.random.default_rng(3)
     voice = speak(draw_speaker(rng), 2.0, rng)
     spoof = ATTACKS[attack](voice, rng)
@@ -189,9 +185,7 @@ def test_a_finished_corpus_is_left_as_it_is_and_another_one_replaces_it(tmp_path
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_an_interrupted_making_leaves_nothing(
-    error: BaseException | type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_making_leaves_nothing(error, tmp_path, monkeypatch):
     write = soundfile.write
     calls = iter(range(100))
 

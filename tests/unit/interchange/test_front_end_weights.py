@@ -93,29 +93,21 @@ def test_torchaudios_state_dicts_load(old_names, tmp_path, waveforms):
         assert torch.equal(loaded(waveforms), model(waveforms))
 
 
-def test_a_missing_layer_is_named(checkpoint, tmp_path):
-    del checkpoint["model"]["encoder.layers.1.fc2.weight"]
-    with pytest.raises(
-        AsdfError,
-        match=r"1 missing from the file: \S*layers\.1\.feed_forward\.output_dense\.weight",
-    ):
-        load(checkpoint, tmp_path)
-
-
-def test_a_layer_of_another_shape_is_named(checkpoint, tmp_path):
-    checkpoint["model"]["encoder.layers.0.fc1.weight"] = torch.zeros(95, 48)
-    with pytest.raises(
-        AsdfError,
-        match=r"layers\.0\.\S*intermediate_dense\.weight \(95x48 in the file, 96x48 in the",
-    ):
-        load(checkpoint, tmp_path)
-
-
-def test_a_layer_unknown_to_the_network_is_named(checkpoint, tmp_path):
-    checkpoint["model"]["encoder.layers.0.adapter_layer.W_a"] = torch.zeros(2)
-    with pytest.raises(
-        AsdfError, match=r"1 unknown to the network: encoder\.layers\.0\.adapter_layer\.W_a"
-    ):
+@pytest.mark.parametrize(
+    ("layer", "shape", "message"),
+    [
+        ("1.fc2.weight", None, r"1 missing from the file: \S*s\.1\.feed_forward\.output_dense\.w"),
+        ("0.fc1.weight", (95, 48), r"s\.0\.\S*intermediate_dense\.weight \(95x48 in the file, 96x"),
+        ("0.lora.W_a", (2,), r"1 unknown to the network: encoder\.layers\.0\.lora\.W_a"),
+    ],
+)
+def test_layers_that_do_not_fit_are_named(checkpoint, tmp_path, layer, shape, message):
+    name = f"encoder.layers.{layer}"
+    if shape is None:
+        del checkpoint["model"][name]
+    else:
+        checkpoint["model"][name] = torch.zeros(shape)
+    with pytest.raises(AsdfError, match=message):
         load(checkpoint, tmp_path)
 
 

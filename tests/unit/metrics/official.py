@@ -29,9 +29,7 @@ def eer(bona_fide: list[float], spoof: list[float]) -> tuple[float, float]:
     return (frr + far) / 2, threshold
 
 
-def min_dcf(
-    bona_fide: list[float], spoof: list[float], prior: float = 0.05, miss: float = 1, fa: float = 10
-) -> float:
+def min_dcf(bona_fide, spoof, prior=0.05, miss=1, fa=10):
     costs = [
         miss * (1 - prior) * frr + fa * prior * far for frr, far, _ in det_points(bona_fide, spoof)
     ]
@@ -77,9 +75,7 @@ def min_cllr(bona_fide: list[float], spoof: list[float]) -> float:
     return total / 2
 
 
-def tandem_points(
-    tar: list[float], non: list[float], spf: list[float]
-) -> list[tuple[float, float, float, float]]:
+def tandem_points(tar, non, spf):
     """(miss, nontarget false alarms, spoof false alarms, threshold), one trial at a time."""
     trials = sorted(
         [(s, 0) for s in tar] + [(s, 1) for s in non] + [(s, 2) for s in spf],

@@ -21,7 +21,7 @@ _values = st.lists(
 ).filter(lambda pairs: any(weight for _, weight in pairs))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(_values, _values)
 def test_weights_are_trials_written_out(bona_fide, spoof):
     (b, wb), (s, ws) = (np.array(pairs).T for pairs in (bona_fide, spoof))

@@ -120,8 +120,3 @@ def test_by_condition_wants_both_classes_and_one_value_a_trial():
         by_condition(scores, values[:-1])
     with pytest.raises(AsdfError, match="no bona fide trial"):
         by_condition(Scores(["a"], np.array([0]), np.array([1.0])), ["A01"])
-
-
-def test_evaluate_wants_both_classes():
-    with pytest.raises(AsdfError, match="no spoof trial"):
-        evaluate(Scores(["a"], np.array([1]), np.array([1.0])))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -73,9 +72,7 @@ def located_recordings() -> list[LocatedRecording]:
     return recordings
 
 
-def write_located(
-    folder: Path, set_name: str, network: str = "epoch.2", with_intervals: bool = True
-) -> dict[str, Any]:
+def write_located(folder, set_name, network="epoch.2", with_intervals=True):
     """Write the frame scores of a network on a set, and their result; return its record."""
     recordings = located_recordings()
     ids = [f"{index}.wav" for index in range(len(recordings))]

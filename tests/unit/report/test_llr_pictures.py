@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asdf.metrics.detection import DetCurve, cllr, min_cllr
-from asdf.report.llr_pictures import ece_panel, llr_figures, reliability_panel, tippett_panel
+from asdf.report.llr_pictures import ece_panel, reliability_panel, tippett_panel
 
 RNG = np.random.default_rng(3)
 BONA_FIDE, SPOOF = RNG.normal(2, 2, 50), RNG.normal(-2, 2, 70)
@@ -65,9 +65,3 @@ def test_marks_of_reliability_say_how_many_recordings_they_are_of():
     assert sum(map(int, counts)) == 120
     words = line.mark_words(*line.points[:2])
     assert f" of {counts[0]} (" in words
-
-
-def test_a_page_has_three_figures_with_texts():
-    figures = llr_figures(ONE)
-    assert [figure.kind for figure in figures] == ["tippett", "ece", "reliability"]
-    assert all(figure.text and len(figure.panels) == 1 for figure in figures)

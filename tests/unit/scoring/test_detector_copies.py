@@ -207,9 +207,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_other_processes_get_a_detector_and_return_its_scores(
-    network_file: Path, tmp_path: Path
-) -> None:
+def test_other_processes_get_a_detector_and_return_its_scores(network_file, tmp_path):
     first, spawned, served = run_program(tmp_path, SPAWNED, network_file).splitlines()
     assert first == spawned == served
 
@@ -307,9 +305,7 @@ thread.join()
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_fork_while_another_thread_reads_samples_can_score(
-    network_file: Path, tmp_path: Path
-) -> None:
+def test_a_fork_while_another_thread_reads_samples_can_score(network_file, tmp_path):
     """Neither the child nor another thread of the parent waits for what that thread reads."""
     lines = run_program(tmp_path, FORKS_WHILE_READING, network_file, threads=2).splitlines()
     assert len(lines) == 4

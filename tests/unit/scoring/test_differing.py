@@ -115,9 +115,7 @@ def test_without_a_threshold(tmp_path: Path, network: Path) -> None:
         ((ONE, -0.98 * ONE, 0.01 * ONE), "the channels cancel each other"),
     ],
 )
-def test_silence_is_no_remark_on_what_sounds(
-    tmp_path: Path, network: Path, channels: tuple[np.ndarray, ...], why: str
-) -> None:
+def test_silence_is_no_remark_on_what_sounds(tmp_path, network, channels, why):
     path = write(tmp_path / "a.wav", *channels)
     detector = opened(network, -1000)
     for result in (*all_results(detector, path), detector.score(path)):
@@ -145,9 +143,7 @@ def test_what_is_not_judged_in_any_channel(tmp_path: Path, network: Path) -> Non
     assert result.verdict is None and "not judged: 0.25 s are too short" in result.remark
 
 
-def test_the_outputs_of_score(
-    tmp_path: Path, network: Path, between: float, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_outputs_of_score(tmp_path, network, between, capsys):
     paths = [write(tmp_path / "a.wav", ONE, OTHER), write(tmp_path / "b.wav", ONE, ONE)]
     words = ["score", network, *paths, "--threshold", between, "--no-parts", "--device", "cpu"]
     outputs = ["--csv", tmp_path / "o.csv", "--json", tmp_path / "o.json"]
@@ -218,9 +214,7 @@ def test_a_speaker_has_the_scores_of_channels_that_differ(network: Path, tmp_pat
     assert "the channels are not the same sound" in ann.result.remark
 
 
-def test_a_line_of_a_channel_can_be_scored_by_its_name(
-    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_line_of_a_channel_can_be_scored_by_its_name(network, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write(Path("call.wav"), ONE, OTHER)
     names = ["call.wav#channel=1", "call.wav#t=0.5,1.2&channel=0"]

@@ -27,13 +27,6 @@ from tests.unit.conftest import small_settings, sound, write_small_network
 LENGTHS = {"a": (4000, 8000), "b": (6000, 12000)}
 
 
-def quick_settings(**values):
-    settings = small_settings(network_class="asdf.networks.ComposedDetector", **values)
-    settings.front_end.front_end_class = "filter_bank"
-    settings.back_end.back_end_class = "linear"
-    return settings
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A list of recordings, two networks, and their score files."""
@@ -45,7 +38,7 @@ def folder(tmp_path_factory) -> Path:
         lines.append(f"{index}.wav {index % 2}\n")
     (folder / "list.txt").write_text("".join(lines))
     for name, (shortest, longest) in LENGTHS.items():
-        settings = quick_settings(
+        settings = small_settings(
             min_evaluation_utterance_length_in_samples=shortest,
             max_evaluation_utterance_length_in_samples=longest,
         )
@@ -140,10 +133,7 @@ def test_embeddings_and_single_networks_are_refused(system, folder):
 
 
 def write_with_heads(path: Path) -> Path:
-    settings = quick_settings(
-        min_evaluation_utterance_length_in_samples=4000,
-        max_evaluation_utterance_length_in_samples=8000,
-    )
+    settings = small_settings()
     settings.localisation.enabled = True
     settings.source.column = "attack"
     trials = TrialList(list("ab"), np.array([0, 0]), columns={"attack": ["A01", "A02"]})
@@ -183,10 +173,8 @@ def test_a_copy_scores_the_same_bits(system, folder):
 @pytest.fixture
 def moved(folder, tmp_path) -> Path:
     """A logistic system with its networks in another folder."""
-    assert (
-        fuse(folder, "--networks", folder / "a.pt", folder / "b.pt", "--out", folder / "x.json")
-        == 0
-    )
+    networks = [folder / "a.pt", folder / "b.pt"]
+    assert fuse(folder, "--networks", *networks, "--out", folder / "x.json") == 0
     for name in ("x.json", "a.pt", "b.pt"):
         shutil.copy(folder / name, tmp_path)
     return tmp_path / "x.json"
@@ -210,7 +198,7 @@ def test_a_changed_or_missing_network_is_refused(moved):
 
 
 def test_networks_that_cut_silence_otherwise_are_refused(moved, folder):
-    settings = quick_settings()
+    settings = small_settings()
     settings.sad.mode = "on"
     write_small_network(moved.parent / "b.pt", settings)
     words = ("--networks", moved.parent / "a.pt", moved.parent / "b.pt", "--out", moved)

@@ -60,14 +60,7 @@ def make_settings(**network) -> Sections:
     return settings
 
 
-def work(
-    utterances: TrialList,
-    output: Path | None,
-    world: World | None = None,
-    seed: int = 0,
-    wanted: tuple[str, ...] = ("frames",),
-    **network,
-) -> ScoredList | None:
+def work(utterances, output, world=None, seed=0, wanted=("frames",), **network):
     world = world or World()
     settings = make_settings(**network)
     torch.manual_seed(seed)
@@ -202,9 +195,7 @@ def bytes_of_frames(scored: ScoredList) -> bytes:
     return b"".join(map(table.of_trial, range(len(LENGTHS))))
 
 
-def work_in_processes(
-    rank: int, utterances: TrialList, folder: Path, size: int, kill_after: int | None
-) -> None:
+def work_in_processes(rank, utterances, folder, size, kill_after):
     torch.set_num_threads(1)
     parts.SAVED_EVERY_S = -1
     store = f"file://{folder}/store{size}"

@@ -74,6 +74,29 @@ def saved(path: Path, settings: Sections, folder: Path | None = None) -> torch.n
     return network
 
 
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network of 24 kHz."""
+    path = tmp_path_factory.mktemp("rate") / "network.pt"
+    saved(path, sections(24_000))
+    return path
+
+
+@pytest.fixture(scope="module")
+def detector(network: Path) -> asdf.Detector:
+    return asdf.Detector(network, "cpu")
+
+
+def saved_stereo(folder: Path, rate: int, monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
+    """Save a network of two channels as stereo.pt."""
+    monkeypatch.delitem(sys.modules, "my_sides", raising=False)
+    (folder / "my_sides.py").write_text(STEREO)
+    settings = sections(rate, "all")
+    settings.network.network_class = "my_sides.Sides"
+    settings.front_end.front_end_class = settings.back_end.back_end_class = None
+    return saved(folder / "stereo.pt", settings, folder)
+
+
 def speech(rate: int, seconds: float = 1.5) -> np.ndarray:
     times = np.arange(round(rate * seconds)) / rate
     tones = [np.sin(2 * np.pi * hertz * times) / hertz for hertz in (150, 300, 700, 1900, 3100)]
@@ -108,9 +131,7 @@ def test_files_of_any_rate_get_the_score_of_the_network_s_own(tmp_path: Path, st
     assert listed == pytest.approx(expected, abs=1e-5)
 
 
-def test_windows_and_streams_are_at_the_network_s_rate(tmp_path: Path) -> None:
-    saved(tmp_path / "network.pt", sections(24_000))
-    detector = asdf.Detector(tmp_path / "network.pt", "cpu")
+def test_windows_and_streams_are_at_the_network_s_rate(detector: asdf.Detector) -> None:
     waveform = speech(48_000, 5.0)
     windows = detector.score_over_time(waveform, 1.0, 0.5, 48_000)
     assert [window.start_s for window in windows] == [0.5 * index for index in range(9)]
@@ -165,16 +186,9 @@ def test_a_chosen_channel_is_heard_alone(tmp_path: Path) -> None:
             detector.score_trial(mono, 16_000)
 
 
-def test_all_channels_reach_a_network_that_takes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "my_sides", raising=False)
-    (tmp_path / "my_sides.py").write_text(STEREO)
-    settings = sections(24_000, "all")
-    settings.network.network_class = "my_sides.Sides"
-    settings.front_end.front_end_class = settings.back_end.back_end_class = None
-    network = saved(tmp_path / "sides.pt", settings, tmp_path)
-    detector = asdf.Detector(tmp_path / "sides.pt", "cpu", tmp_path)
+def test_all_channels_reach_a_network_that_takes_them(tmp_path, monkeypatch):
+    network = saved_stereo(tmp_path, 24_000, monkeypatch)
+    detector = asdf.Detector(tmp_path / "stereo.pt", "cpu", tmp_path)
     both = np.stack([speech(24_000), 0.3 * speech(24_000)], 1)
     with torch.no_grad():
         expected = float(network(torch.from_numpy(both.T.copy())[None])[1][0, 1])
@@ -194,9 +208,7 @@ def test_all_channels_reach_a_network_that_takes_them(
         detector.score_trial(speech(24_000), 24_000)
 
 
-def test_what_knows_16_khz_alone_refuses_by_name(tmp_path: Path) -> None:
-    saved(tmp_path / "network.pt", sections(24_000))
-    detector = asdf.Detector(tmp_path / "network.pt", "cpu")
+def test_what_knows_16_khz_alone_refuses_by_name(detector: asdf.Detector) -> None:
     from asdf.extras.forensic.why.explaining import explain
     from asdf.extras.forensic.why.explanation import Options
 
@@ -204,21 +216,15 @@ def test_what_knows_16_khz_alone_refuses_by_name(tmp_path: Path) -> None:
         explain(detector, speech(24_000), 24_000, options=Options())
 
 
-def test_full_length_is_as_many_seconds_at_any_rate(tmp_path: Path) -> None:
-    saved(tmp_path / "network.pt", sections(48_000))
-    detector = asdf.Detector(tmp_path / "network.pt", "cpu", full_length=True)
-    assert detector.length.record() == {
-        "min_samples": 48_000,
-        "max_samples": 3_000_000,
-        "sample_rate": 48_000,
-    }
-    assert detector.length.describe() == "whole, up to 62.5 s"
+def test_full_length_is_as_many_seconds_at_any_rate(network: Path) -> None:
+    length = asdf.Detector(network, "cpu", full_length=True).length
+    samples = {"min_samples": 24_000, "max_samples": 1_500_000}
+    assert length.record() == {**samples, "sample_rate": 24_000}
+    assert length.describe() == "whole, up to 62.5 s"
 
 
-def test_speakers_are_heard_at_the_network_s_rate(tmp_path: Path) -> None:
+def test_speakers_are_heard_at_the_network_s_rate(detector: asdf.Detector, tmp_path: Path) -> None:
     """Each as a recording of what is said alone: from 0 to 2 s, and from 3 to 5 s."""
-    saved(tmp_path / "network.pt", sections(24_000))
-    detector = asdf.Detector(tmp_path / "network.pt", "cpu")
     waveform = speech(24_000, 5.0)
     (tmp_path / "x.rttm").write_text(
         "SPEAKER x 1 0.0 2.0 <NA> <NA> a <NA> <NA>\nSPEAKER x 1 3.0 2.0 <NA> <NA> b <NA> <NA>\n"
@@ -248,21 +254,9 @@ def test_networks_that_hear_otherwise_are_not_fused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def network(tmp_path: Path) -> Path:
-    """A network of 24 kHz."""
-    saved(tmp_path / "network.pt", sections(24_000))
-    return tmp_path / "network.pt"
-
-
-@pytest.fixture
 def stereo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A network of two channels, at 16 kHz."""
-    monkeypatch.delitem(sys.modules, "my_sides", raising=False)
-    (tmp_path / "my_sides.py").write_text(STEREO)
-    settings = sections(16_000, "all")
-    settings.network.network_class = "my_sides.Sides"
-    settings.front_end.front_end_class = settings.back_end.back_end_class = None
-    saved(tmp_path / "stereo.pt", settings, tmp_path)
+    saved_stereo(tmp_path, 16_000, monkeypatch)
     return tmp_path / "stereo.pt"
 
 
@@ -304,8 +298,7 @@ def test_measurements_on_copies_are_of_16_khz(network, tmp_path, capsys) -> None
     assert "on changed copies is made for networks that hear 16 kHz" in refusal_of(capsys, *words)
 
 
-def test_score_reads_at_the_network_s_rate(network, tmp_path) -> None:
-    detector = asdf.Detector(network, "cpu")
+def test_score_reads_at_the_network_s_rate(network, detector, tmp_path) -> None:
     soundfile.write(tmp_path / "x.wav", speech(48_000), 48_000, subtype="FLOAT")
     words = [str(network), str(tmp_path / "x.wav"), "--device", "cpu"]
     assert main(["score", *words, "--json", str(tmp_path / "x.json")]) == 0

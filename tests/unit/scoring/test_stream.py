@@ -93,9 +93,7 @@ def test_a_resampler_holds_what_the_next_block_needs() -> None:
         (3000, 0.5, 0.25),
     ],
 )
-def test_the_windows_are_those_of_the_whole_recording(
-    detector: asdf.Detector, samples: int, window_s: float, hop_s: float
-) -> None:
+def test_the_windows_are_those_of_the_whole_recording(detector, samples, window_s, hop_s):
     waveform = sound(samples).astype(np.float32)
     expected = detector.score_over_time(waveform, window_s, hop_s, sample_rate=SECOND)
     first: list[WindowScore] = []
@@ -112,9 +110,7 @@ def test_the_windows_are_those_of_the_whole_recording(
 
 
 @pytest.mark.parametrize("rate", [8000, 16000, 44100])
-def test_at_its_end_the_score_is_that_of_the_whole_recording(
-    detector: asdf.Detector, rate: int
-) -> None:
+def test_at_its_end_the_score_is_that_of_the_whole_recording(detector, rate):
     waveform = np.concatenate([sound(2 * rate, 1), np.zeros(2 * rate), sound(rate + 99, 2)])
     whole = detector.score_whole(waveform, rate)
     stream = detector.stream(rate, 0.5, 0.5)

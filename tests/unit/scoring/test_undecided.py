@@ -78,12 +78,6 @@ def test_a_ratio_that_does_not_tell(tmp_path: Path, learnt, threshold, expected)
     assert results[0].llr == pytest.approx(float(learnt.llr(0.0)), abs=1e-4)
 
 
-def test_without_a_calibration_the_threshold_decides(network_file: Path) -> None:
-    for threshold, expected in ((-1000, "bona fide"), (1000, "spoof")):
-        detector = asdf.Detector(network_file, "cpu", threshold=threshold, speech_check="off")
-        assert detector.score(sound(8000), RATE).verdict == expected
-
-
 def windows(*scores: float) -> list[WindowScore]:
     return [WindowScore(2 * i, 2 * i + 4, score) for i, score in enumerate(scores)]
 

@@ -96,26 +96,28 @@ def test_progress_counts_what_is_computed(detector, network_file, tmp_path, capl
     caplog.set_level(logging.INFO, "asdf")
     path = tmp_path / "longer.wav"
     soundfile.write(path, sound(90 * MOST), 16000)
+    together = 2**18 // MOST
+
+    def lines(computed):
+        return [
+            f"scoring longer.wav: {done} of {computed}"
+            for done in range(together, computed, together)
+        ]
+
+    def said():
+        shown = [line.split(",")[0] for line in caplog.messages]
+        caplog.clear()
+        return shown
+
     (result,) = detector.score_many([path], whole=True, progress=True)
     assert result.windows == 90
-    of_score = [line.split(",")[0] for line in caplog.messages]
-    together = 2**18 // MOST
-    assert of_score == [
-        f"scoring longer.wav: {done} of 90" for done in range(together, 90, together)
-    ]
-    caplog.clear()
+    assert said() == lines(90)
     # The search for parts takes the scores of the windows that it shares.
     judging = asdf.Detector(network_file, "cpu", threshold=0.0)
     list(judging.score_many([path], whole=True, progress=True))
-    assert [line.split(",")[0] for line in caplog.messages] == [
-        *of_score,
-        *(f"scoring longer.wav: {done} of 89" for done in range(together, 89, together)),
-    ]
-    caplog.clear()
+    assert said() == lines(90) + lines(89)
     detector.score_over_time(path, 0.5, 0.25, progress=True)
-    assert [line.split(",")[0] for line in caplog.messages] == [
-        f"scoring longer.wav: {done} of 179" for done in range(together, 179, together)
-    ]
+    assert said() == lines(179)
 
 
 def test_a_short_recording_is_one_window(detector, recordings):

@@ -174,7 +174,7 @@ def network(tmp_path_factory):
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
     """Three windows and a bit of the small network, of different sounds."""
-    samples = np.concatenate([sound(HEARD, seed) for seed in (0, 6, 7, 2)])[: 3 * HEARD + 3000]
+    samples = np.concatenate([sound(HEARD, seed) for seed in (0, 2, 7, 3)])[: 3 * HEARD + 3000]
     path = tmp_path_factory.mktemp("parts") / "long.wav"
     soundfile.write(path, samples, 16000, subtype="FLOAT")
     return path

@@ -72,9 +72,7 @@ def test_a_value_goes_on_inside_its_brackets() -> None:
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_line_ends_byte_order_mark_and_missing_last_newline(
-    tmp_path: Path, ending: str, last: bool, mark: bytes
-) -> None:
+def test_line_ends_byte_order_mark_and_missing_last_newline(tmp_path, ending, last, mark):
     text = f"a{ending}\tnetwork.max_epochs\t=\t3\t{ending}{ending}"
     text += f"b < a{ending}sad.mode = ('off'){ending if last else ''}"
     (tmp_path / "runs.py").write_bytes(mark + text.encode())

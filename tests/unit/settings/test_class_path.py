@@ -16,9 +16,7 @@ SETTING = "network.loss"
 @pytest.mark.parametrize(
     "class_path", ["asdf.networks.SSL_AASIST", "asdf.networks.aasist.AASIST", "json.JSONDecoder"]
 )
-def test_our_classes_are_looked_for_in_the_text_of_their_modules(
-    tmp_path: Path, class_path: str
-) -> None:
+def test_our_classes_are_looked_for_in_the_text_of_their_modules(tmp_path, class_path):
     loaded = set(sys.modules)
     look_for_class(class_path, tmp_path, SETTING)
     assert not {name for name in set(sys.modules) - loaded if name.startswith("asdf.networks")}
@@ -43,9 +41,7 @@ def test_our_classes_are_looked_for_in_the_text_of_their_modules(
         ("Margin", "network.loss: 'Margin' names no module."),
     ],
 )
-def test_a_name_that_leads_nowhere_is_refused(
-    tmp_path: Path, class_path: str, message: str
-) -> None:
+def test_a_name_that_leads_nowhere_is_refused(tmp_path, class_path, message):
     (tmp_path / "my_losses.py").write_text(
         "raise RuntimeError\nclass Margin: ...\ndef margin(): ...\n"
     )

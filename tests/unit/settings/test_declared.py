@@ -111,9 +111,7 @@ def test_mistakes_have_file_and_line(here: Path, module: Path, line: str, messag
     assert str(raised.value).startswith("runs.py:3: ") and message in str(raised.value)
 
 
-def test_a_section_stays_known_where_a_child_chooses_another_class(
-    here: Path, module: Path
-) -> None:
+def test_a_section_stays_known_where_a_child_chooses_another_class(here, module):
     (here / "init.py").write_text("")
     (here / "runs.py").write_text(
         f"parent\n{CLASS}head.hidden = 8\n\n"
@@ -180,9 +178,7 @@ def test_a_module_that_fails_is_a_mistake_at_its_line(here: Path, module: Path) 
         ("hidden: int", "hidden: Nothing", "the types of HeadSettings cannot be read"),
     ],
 )
-def test_declarations_with_mistakes(
-    here: Path, module: Path, before: str, after: str, message: str
-) -> None:
+def test_declarations_with_mistakes(here, module, before, after, message):
     text = f"from __future__ import annotations\n{MODULE}" if "Nothing" in after else MODULE
     module.write_text(text.replace(before, after))
     with pytest.raises(SettingsError) as raised:

@@ -23,10 +23,7 @@ def test_what_cannot_be_inherited_is_reported_once() -> None:
     ]
 
 
-def test_a_long_chain_and_a_wide_net_are_walked_once() -> None:
-    chain = "".join(f"c{i} < c{i + 1}\n\n" for i in range(1500))
-    order = application_order("c0", parsed(f"{chain}c1500\n")[0])
-    assert order == [f"c{i}" for i in range(1500, -1, -1)]
+def test_a_wide_net_is_walked_once() -> None:
     net = "".join(
         f"n{i} < x{i} < y{i}\n\nx{i} < n{i + 1}\n\ny{i} < n{i + 1}\n\n" for i in range(60)
     )
@@ -51,9 +48,7 @@ def block_nets(draw: st.DrawFn) -> tuple[list[tuple[str, list[str], dict[str, in
 
 @given(block_nets())
 @settings(deadline=None)
-def test_values_are_those_of_the_plain_recursion(
-    case: tuple[list[tuple[str, list[str], dict[str, int]]], str],
-) -> None:
+def test_values_are_those_of_the_plain_recursion(case):
     net, wanted = case
     by_name = {name: (parents, values) for name, parents, values in net}
 

@@ -22,7 +22,7 @@ literals = st.recursive(
 
 
 @given(literals)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_whatever_python_prints_is_read_back(value: object) -> None:
     read = parse_literal(repr(value))
     assert read == value
@@ -142,7 +142,7 @@ alphabet = st.sampled_from([*"()[]{},'\"#\\ \n\t=<.-+*/%0129eExjfrb_aT:", *WORDS
 @example("\rA")
 @example("(1,\rA)")
 @given(st.lists(alphabet, max_size=40).map("".join) | st.text(max_size=60))
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=200)
 def test_any_text_is_a_value_or_a_complaint(text: str) -> None:
     try:
         value = parse_literal(text)

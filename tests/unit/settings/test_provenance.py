@@ -134,10 +134,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 @given(st.fixed_dictionaries({}, optional=VALUES), st.text(st.characters()))
-@settings(deadline=None)
-def test_any_snapshot_is_read_back(
-    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any], file: str
-) -> None:
+@settings(deadline=None, max_examples=40)
+def test_any_snapshot_is_read_back(tmp_path_factory, values, file):
     log = [
         *defaults(our_catalogue()),
         *(Step(name, value, Location(file, 3, "b")) for name, value in values.items()),

@@ -36,10 +36,8 @@ TEXTS = st.lists(PIECES, max_size=30).map("".join) | st.text(max_size=80)
 )
 @example(b"a < b\n\nb < a\n", ["a"], [])
 @example(b"a\nnetwork.max_epochs = " + b"(" * 5000, ["a"], ["network.max_epochs=" + "[" * 5000])
-@settings(deadline=None, max_examples=150)
-def test_only_usage_errors(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, names: list[str], overrides: list[str]
-) -> None:
+@settings(deadline=None, max_examples=60)
+def test_only_usage_errors(tmp_path_factory, content, names, overrides):
     path = tmp_path_factory.mktemp("random") / "text.py"
     path.write_bytes(content)
     for work in (

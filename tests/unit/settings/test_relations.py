@@ -165,9 +165,7 @@ def test_what_a_cuda_graph_cannot_repeat(runs: Write, line: str, relation: str) 
         ("lengths.max_crop_s = 5.0", "is above"),
     ],
 )
-def test_what_minibatches_of_varying_length_cannot_be(
-    runs: Write, line: str, relation: str
-) -> None:
+def test_what_minibatches_of_varying_length_cannot_be(runs, line, relation):
     runs(f"a\nrawboost.enabled = True\n{line}\nlengths.minibatch_s = 4.0\n")
     with pytest.raises(SettingsError) as caught:
         Settings().read_configs("runs.py", ["a"])

@@ -147,9 +147,7 @@ def test_load_settings_checks_before_the_first_turn(init: Write, runs: Write) ->
     )
 
 
-def test_variables_are_expanded_in_each_of_several_paths(
-    init: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_are_expanded_in_each_of_several_paths(init, monkeypatch):
     monkeypatch.setenv("CORPORA", "/c")
     monkeypatch.delenv("NONE", raising=False)
     init("augmentation.noise_folders = ('$CORPORA/musan', 'noise')\n")
@@ -161,9 +159,7 @@ def test_variables_are_expanded_in_each_of_several_paths(
         Settings().snapshot()
 
 
-def test_variables_are_expanded_in_final_values_only(
-    init: Write, runs: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_are_expanded_in_final_values_only(init, runs, monkeypatch):
     monkeypatch.delenv("LOCAL_SCRATCH", raising=False)
     monkeypatch.setenv("PROJECT", "/p")
     init("\npaths.output_folder = '$LOCAL_SCRATCH/LA'\npaths.database_folder = '${PROJECT}/LA'\n")

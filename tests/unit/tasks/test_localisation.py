@@ -30,9 +30,7 @@ from asdf.trials.trial_list import TrialList
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "localisation.npz"
 
 
-def located(
-    scores: list[float], spoofed: tuple[Segment, ...], duration_s: float, hop_s: float = 0.02
-) -> LocatedRecording:
+def located(scores, spoofed, duration_s, hop_s=0.02):
     return LocatedRecording(np.array(scores), hop_s, spoofed, duration_s)
 
 

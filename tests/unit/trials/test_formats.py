@@ -155,21 +155,6 @@ def test_unlabelled_names_the_line_also_when_others_are_left_out(tmp_path):
         read_unlabelled_scores(path, LABELS)
 
 
-@pytest.mark.parametrize(
-    ("text", "ids", "attacks"),
-    [
-        ("my file 1 0.5\nb 0 0.1\n", ["my file", "b"], None),
-        ("a - bonafide 0.5\nb A01 spoof 0.1\n", ["a", "b"], ["-", "A01"]),
-        ("E_1 0.5\nE_2 0.1\n", ["E_1", "E_2"], None),
-    ],
-)
-def test_the_first_line_shows_the_format(tmp_path, text, ids, attacks):
-    path = tmp_path / "s.txt"
-    path.write_text(text)
-    scores = read_any_scores(path, LABELS)
-    assert (scores.ids, scores.labels.tolist(), scores.attacks) == (ids, [1, 0], attacks)
-
-
 def test_white_space_around_the_brace_of_a_document(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(' { \n"complete": true, "recordings": [{"path": "a.wav", "score": 0.5}]}\n')

@@ -189,13 +189,6 @@ def test_a_table_too_names_a_recording_once(write, tmp_path):
     )
 
 
-def test_a_nul_character_in_a_list(write, tmp_path):
-    path = tmp_path / "list.txt"
-    path.write_bytes(b"a.flac 1\nx\0y/b.flac 1\n")
-    with pytest.raises(AsdfError, match=r"list\.txt, line 2: it contains a NUL character"):
-        read_list(path, tmp_path)
-
-
 def test_a_pipe_as_a_list_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "list.txt")
     with pytest.raises(AsdfError, match=r"list\.txt is not an ordinary file"):

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
-from asdf.trials.table import (
-    TrialCollector,
-    is_trials_file,
-    read_trials,
-    same_recording,
-    write_trials,
-)
+from asdf.trials.table import TrialCollector, is_trials_file, read_trials, write_trials
 from asdf.trials.trial_list import TrialList, find_repeats
 
 TABLE = "utterance\tlabel\tattack\tcodec\nflac/a b.flac\t1\t-\topus\nflac/c.flac\t0\tA01\t\n"
@@ -108,18 +102,8 @@ def test_a_repeated_trial_is_named_by_its_lines_not_by_its_index():
     )
 
 
-def test_no_trial():
-    with pytest.raises(AsdfError, match=r"list\.txt: no trials found"):
-        TrialCollector(Path("list.txt")).trials()
-
-
 def test_every_repeat_has_the_first_of_its_name():
     assert find_repeats(["a", "b", "c"]) is None and find_repeats([]) is None
     repeats = find_repeats(["a", "b", "a", "a", "b"])
     assert repeats is not None
     assert (repeats.indices, repeats.earlier) == ([2, 3, 4], [0, 0, 1])
-
-
-def test_spellings_of_one_path():
-    assert [same_recording(path) for path in ("a//b", "./a/b", "c/../a/b", "a/b")] == ["a/b"] * 4
-    assert same_recording("a.b/c") == "a.b/c"

@@ -68,15 +68,6 @@ def test_joined_lists_keep_their_files_apart(tmp_path):
     assert some.labels.tolist() == [0, 1] and some.digest() != both.digest()
 
 
-def test_names_that_are_no_text_have_a_digest(tmp_path):
-    """Corpora that are read from their folders may hold such."""
-    first, other = (
-        TrialList([f"a{last}.flac"], np.ones(1, np.int8), name="l", folder=tmp_path)
-        for last in ("\udcff", "\udcfe")
-    )
-    assert first.digest() != other.digest()
-
-
 @pytest.mark.parametrize(
     ("utterance", "name"),
     [

@@ -23,7 +23,7 @@ from asdf.extras.forensic.calibrating.learning import learn_window_threshold
 from asdf.extras.forensic.unlike import learn_home, read_home
 from asdf.scoring.parts import PartSearch, read_window_threshold
 from asdf.tasks.fusion.gain import make_folds
-from tests.unit.conftest import sound, write_small_network
+from tests.unit.conftest import small_settings, sound, write_small_network
 
 COUNT = 40
 # Three and more windows of the network's 8,000 samples.
@@ -46,7 +46,8 @@ def made(tmp_path_factory):
     (folder / "list.txt").write_text(
         "".join(f"{index}.wav {index % 2}\n" for index in range(COUNT))
     )
-    write_small_network(folder / "net.pt")
+    settings = small_settings(network_class="asdf.networks.AASIST_L")
+    write_small_network(folder / "net.pt", settings)
     words = ("score", "net.pt", "list.txt", "--scores", "raw.txt", "--device", "cpu")
     before = Path.cwd()
     os.chdir(folder)
