@@ -1,167 +1,169 @@
-"""A service: requests per second of clients that come together, against one request at a time.
+"""The service of the shipped detector under load, beside FastAPI with ONNX Runtime.
 
-Both ask the same process, in turns, over real connections to this machine: 16 clients, each of
-which sends its next recording when it has its answer, share forward passes; and one client alone.
-The recordings are FLACs of 3 s, so that pieces have one length; the network is small, with layer
-norms as XLS-R's, and computes with one thread on a CPU. No answer waits for the network protocol:
-the sockets send at once (TCP_NODELAY). Requests per second gain by sharing passes, and by decoding
-while the network computes, on another core; CPU time per recording gains by sharing alone, and does
-not depend on what else the machine does.
+Both compute the same graph with one thread per process, behind the same server (granian), in one
+and two workers. The peer (`benchmarks.service_peer`) is what one would write in an afternoon:
+soundfile decodes, scipy resamples where needed, ONNX Runtime scores a recording at a time. ASDF
+does besides: limits and refusals, a search for sound that a header hides, a check for speech, level
+and offset, a likelihood ratio with its support and its likeness to the calibration set, the digest
+of the file, the document of `score --json`, headers for browsers, a line of the log, and counts for
+Prometheus.
+
+1 to 64 clients keep their connections, and send the next FLAC of 3 s when they have an answer; one
+in four is at 44.1 kHz. A client that is refused (503) comes again when the answer says so, and only
+scores count as answers. CPU time is that of all processes of a side over its answers: unlike
+answers per second, it depends little on what else the machine does. Memory is what the largest
+process of a side shares with no other (USS), after all of its answers.
 """
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import io
-import json
 import re
-import statistics
+import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import soundfile
-import torch
 
-from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from benchmarks.corpus import RATE, speechlike
-from benchmarks.harness import ROOT
-from benchmarks.nets import SMALL_XLSR, make_network, make_settings
-from benchmarks.rows import Row, compared
+from benchmarks.harness import ROOT, has
+from benchmarks.resident import cpu_seconds, processes_of, unshared
+from benchmarks.rows import Row, compared, limited, unmeasured
 
-CLIENTS = 16
+PEER = "FastAPI with ONNX Runtime"
 SECONDS = 3
-ALONE = "one request at a time"
+MAX_MB = 250
 _START_S = 120
+_OURS = ["asdf", "serve", "--threads", "1", "--device", "cpu"]
+_PEERS = ["granian", "benchmarks.service_peer:app", "--interface", "asgi", "--no-log"]
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Yield requests per second."""
-    rounds, requests = (1, 16) if quick else (5, 96)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    """Yield answers per second, CPU time of an answer, and memory of a process."""
+    if not has("granian", "onnxruntime", "scipy") or not sys.platform.startswith("linux"):
+        why = "it takes Linux, and the packages granian, onnxruntime and scipy"
+        yield unmeasured("service", "1/s", PEER, why)
+        return
+    rounds, seconds = (1, 0.5) if quick else (5, 3.0)
+    numbers = (1, 16) if quick else (1, 4, 16, 64)
     rng = np.random.default_rng(0)
-    recordings = [as_flac(speechlike(SECONDS * RATE, rng)) for _ in range(8)]
-    together: list[Speed] = []
-    alone: list[Speed] = []
-    with tempfile.TemporaryDirectory(prefix="asdf-bench-") as folder:
-        network = Path(folder) / "network.pt"
-        write_network(network)
-        with serving(network, device) as port:
-            for clients in (CLIENTS, 1):
-                speed_of(port, recordings, clients, CLIENTS)
-            for _ in range(rounds):
-                together.append(speed_of(port, recordings, CLIENTS, requests))
-                alone.append(speed_of(port, recordings, 1, max(8, requests // 4)))
-            pieces = pieces_per_pass(port)
-    alone_ms = 1000 / statistics.median(speed.rate for speed in alone)
-    note = (
-        f"{CLIENTS} clients together; a forward pass holds {pieces:.1f} recordings on average, "
-        f"those alone included; median {alone_ms:.0f} ms for one alone"
-    )
-    what = f"small XLS-R-like + AASIST, {SECONDS} s each, {device}"
-    rates = [[speed.rate for speed in side] for side in (together, alone)]
-    yield compared(what, "req/s", rates[0], ALONE, rates[1], more=True, note=note)
-    costs = [[speed.cpu_ms for speed in side] for side in (together, alone)]
-    yield compared(f"{what}: CPU time of the service", "ms", costs[0], ALONE, costs[1])
+    recordings = [as_flac(rng, RATE if index % 4 else 44100) for index in range(8)]
+    for workers in (1, 2):
+        with ExitStack() as stack:
+            sides = [stack.enter_context(serving(module, workers)) for module in (_OURS, _PEERS)]
+            loads: dict[tuple[int, int], list[Load]] = {}
+            # The first is to warm up.
+            for turn in range(1 + rounds):
+                for number in numbers:
+                    for index, side in enumerate(sides):
+                        load = asyncio.run(side.put_load(recordings, number, seconds))
+                        if turn:
+                            loads.setdefault((number, index), []).append(load)
+            memory = [[side.megabytes()] for side in sides]
+        for number in numbers:
+            what = f"{workers} worker{'s' * (workers > 1)}, {number} client{'s' * (number > 1)}"
+            ours, theirs = loads[number, 0], loads[number, 1]
+            refused = sum(load.refused for load in ours)
+            note = f"{refused} requests were refused" if refused else ""
+            rates = [[load.answers / load.seconds for load in each] for each in (ours, theirs)]
+            yield compared(what, "1/s", rates[0], PEER, rates[1], more=True, target=1, note=note)
+            costs = [[1e3 * load.cpu_s / load.answers for load in each] for each in (ours, theirs)]
+            yield compared(f"{what}, CPU", "ms", costs[0], PEER, costs[1], target=1)
+        what = f"{workers} worker{'s' * (workers > 1)}, memory of one"
+        yield limited(what, "MB", memory[0], MAX_MB)
+        yield compared(what, "MB", memory[0], PEER, memory[1])
 
 
-def write_network(path: Path) -> None:
-    """Write a network file with random weights."""
-    settings = make_settings(SMALL_XLSR.to_text(), minibatch=14)
-    settings.network.min_evaluation_utterance_length_in_samples = 400
-    network = make_network(settings).eval()
-    write_network_file(path, NetworkFile.from_network(network, settings))
+def as_flac(rng: np.random.Generator, rate: int) -> bytes:
+    """Return the content of a recording."""
+    content = io.BytesIO()
+    samples = speechlike(SECONDS * rate, rng)
+    soundfile.write(content, samples, rate, format="FLAC", subtype="PCM_16")
+    return content.getvalue()
+
+
+@dataclass
+class Load:
+    """What clients got in some seconds, and the CPU seconds that it took."""
+
+    answers: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Side:
+    """A running service: its first process, and its port."""
+
+    process: int
+    port: int
+
+    def cpu_s(self) -> float:
+        return sum(map(cpu_seconds, processes_of(self.process)))
+
+    def megabytes(self) -> float:
+        """Return the unshared memory of the largest process."""
+        return max(map(unshared, processes_of(self.process))) / 1e6
+
+    async def put_load(self, recordings: list[bytes], clients: int, seconds: float) -> Load:
+        """Ask by so many clients for so long."""
+        load = Load()
+        start, cpu_s = time.perf_counter(), self.cpu_s()
+        asking = [self._ask(recordings, each, start + seconds, load) for each in range(clients)]
+        await asyncio.gather(*asking)
+        load.seconds, load.cpu_s = time.perf_counter() - start, self.cpu_s() - cpu_s
+        return load
+
+    async def _ask(self, recordings: list[bytes], number: int, until: float, load: Load) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        while time.perf_counter() < until:
+            content = recordings[number % len(recordings)]
+            number += 1
+            head = "POST /score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: audio/flac\r\n"
+            writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", answer)
+            assert length is not None
+            body = await reader.readexactly(int(length[1]))
+            if answer.split(b" ", 2)[1] == b"200":
+                load.answers += 1
+                continue
+            load.refused += 1
+            again_s = re.search(rb"(?i)retry-after: (\d+)", answer)
+            if again_s is None:
+                raise RuntimeError(f"the service answers {body.decode()}")
+            await asyncio.sleep(int(again_s[1]))
+        writer.close()
 
 
 @contextmanager
-def serving(network: Path, device: str) -> Iterator[int]:
-    """Run the service as a process; yield its port."""
-    command = [sys.executable, "-m", "asdf", "serve", str(network), "--port", "0"]
-    command += ["--threads", "1", "--device", device]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+def serving(module: list[str], workers: int) -> Iterator[Side]:
+    """Run a service of so many workers, until its first answer and in the block."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", *module, "--port", str(port), "--workers", str(workers)]
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, cwd=ROOT, stdout=quiet, stderr=quiet)
+    until = time.monotonic() + _START_S
     try:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        match = re.search(r":(\d+) \(Ctrl-C", line)
-        if match is None:
-            raise RuntimeError(f"the service did not start: {line}{process.stderr.read()}")
-        port = int(match[1])
-        wait_until_ready(port)
-        yield port
+        # A process that listens has its network.
+        while len(processes_of(process.pid)) <= workers or not _listens(port):
+            if process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"{' '.join(command)} does not start")
+            time.sleep(0.1)
+        yield Side(process.pid, port)
     finally:
         process.terminate()
         process.wait()
 
 
-@dataclass(frozen=True)
-class Speed:
-    """Requests per second, and the service's CPU time per request."""
-
-    rate: float
-    cpu_ms: float
-
-
-def speed_of(port: int, recordings: list[bytes], clients: int, requests: int) -> Speed:
-    """Send the given number of requests from concurrent clients."""
-
-    def ask(first: int) -> None:
-        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=600)) as connection:
-            for number in range(first, requests, clients):
-                connection.request(
-                    "POST",
-                    "/score",
-                    recordings[number % len(recordings)],
-                    {"Content-Type": "audio/flac"},
-                )
-                answer = connection.getresponse()
-                content = answer.read()
-                if answer.status != 200:
-                    raise RuntimeError(f"{answer.status}: {json.loads(content)}")
-
-    cpu_s = _cpu_seconds(port)
-    start = time.perf_counter()
-    with ThreadPoolExecutor(clients) as pool:
-        list(pool.map(ask, range(clients)))
-    rate = requests / (time.perf_counter() - start)
-    return Speed(rate, 1000 * (_cpu_seconds(port) - cpu_s) / requests)
-
-
-def pieces_per_pass(port: int) -> float:
-    """Return the mean number of pieces in a forward pass so far."""
-    numbers = dict(re.findall(r"^(asdf_pass_pieces_\w+) (\S+)$", _get(port, "/metrics"), re.M))
-    return float(numbers["asdf_pass_pieces_sum"]) / float(numbers["asdf_pass_pieces_count"])
-
-
-def _cpu_seconds(port: int) -> float:
-    found = re.search(r"^process_cpu_seconds_total (\S+)$", _get(port, "/metrics"), re.M)
-    assert found is not None
-    return float(found[1])
-
-
-def wait_until_ready(port: int) -> None:
-    until = time.monotonic() + _START_S
-    while '"ready":true' not in _get(port, "/health"):
-        if time.monotonic() > until:
-            raise RuntimeError("the service does not get ready")
-        time.sleep(0.05)
-
-
-def _get(port: int, path: str) -> str:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
-
-
-def as_flac(waveform: np.ndarray) -> bytes:
-    content = io.BytesIO()
-    soundfile.write(content, waveform, RATE, format="FLAC", subtype="PCM_16")
-    return content.getvalue()
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
