@@ -7,9 +7,10 @@ dry run can print the mapping at once: the build of the installed torch is read 
 
 The cores that a process may use, by affinity and by quota, and the memory that it keeps.
 
-A training step on a CPU repeatedly frees and allocates hundreds of megabytes. By default, glibc
-returns such blocks to the system at once, and the kernel has to zero each page again, which took a
-tenth of the step or more in measurements. Results are not affected.
+A training step on a CPU repeatedly frees and allocates hundreds of megabytes, and the score of a
+short recording a few. By default, glibc returns such blocks to the system at once, and the kernel
+has to zero each page again, which took a tenth of the step, and a fifth of the score, or more in
+measurements. Results are not affected.
 
 The GPU's allocator keeps torch's defaults, or PYTORCH_ALLOC_CONF.
 """
@@ -36,10 +37,8 @@ _SECOND_VERSION = ("", "unified")
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-# Maximum block sizes for the heap: the limit of some versions, and that of all.
-_MMAP_THRESHOLDS = (1 << 30, 32 << 20)
-# Unused memory above which a heap shrinks.
-_TRIM_THRESHOLD = 1 << 30
+# Maximum size of a block in the heap that all versions accept; some accept any.
+_MMAP_THRESHOLD = 32 << 20
 
 
 def usable_cores(root: Path = Path("/")) -> int:
@@ -88,8 +87,11 @@ def _read(path: Path) -> str:
         return ""
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory(most: int = 1 << 30) -> bool:
     """Let the allocator of this process, and of its forked processes, keep freed memory.
+
+    Args:
+        most: Bytes of unused memory above which a heap shrinks, and of the largest block in it.
 
     Returns:
         Whether this is possible.
@@ -100,9 +102,9 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # another C library, such as musl
         return False
-    if not any(mallopt(_M_MMAP_THRESHOLD, threshold) for threshold in _MMAP_THRESHOLDS):
+    if not any(mallopt(_M_MMAP_THRESHOLD, size) for size in (most, _MMAP_THRESHOLD)):
         return False
-    return bool(mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD))
+    return bool(mallopt(_M_TRIM_THRESHOLD, most))
 
 
 # Compatible versions of torch and torchaudio.

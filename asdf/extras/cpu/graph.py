@@ -17,7 +17,8 @@ import numpy as np
 from safetensors import safe_open
 
 from asdf.audio import repeat_to
-from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
+from asdf.data.scoring_plan import ScoringBatch, ScoringPlan
+from asdf.distributed.devices import keep_freed_memory
 from asdf.errors import UsageError
 from asdf.metrics.calibration import read_calibration
 from asdf.networks.extras import EMBEDDING, HeadExtra
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+# Memory for the passes of short recordings, which is kept from one to the next.
+_KEPT_BYTES = 32 << 20
+# Samples of a batch: larger ones are no faster, and take memory that is not kept.
+_BATCH_SAMPLES = 2**17
 # Severity of the runtime's log, which otherwise also writes what it raises.
 _FATAL = 4
 
@@ -53,6 +58,7 @@ def open_graph(options: Options) -> ReadNetwork | None:
     # An installation may be broken, as without a library of the system.
     except ImportError:
         return None
+    keep_freed_memory(_KEPT_BYTES)
     state = read_state(NETWORK)
     with safe_open(NETWORK, "numpy") as file:
         entries = json.loads(file.metadata()["asdf"])
@@ -105,7 +111,7 @@ class GraphScorer(WaveformScorer):
             rules.max_evaluation_utterance_length_in_samples,
             settings.audio.sample_rate,
         )
-        self._plan = ScoringPlan(self.length, int, batch_samples(rules))
+        self._plan = ScoringPlan(self.length, int, _BATCH_SAMPLES)
         self.use_threads(threads)
 
     @property
