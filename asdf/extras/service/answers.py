@@ -287,6 +287,8 @@ class Documents:
         name = detector.source if parse_name(detector.source) else Path(network).name
         self.of_trials = make_heading(detector, name, True)
         self.of_whole = make_heading(detector, name, False)
+        self._entries_of_trials = self.of_trials.entries()
+        self._entries_of_whole = self.of_whole.entries()
 
     def make(
         self,
@@ -306,9 +308,8 @@ class Documents:
             entry["windows"] = [each.entry() for each in windows]
         network = self.of_trials.network
         command = score_command(self._detector, network, result.name, trial, window)
-        heading = self.of_trials if trial else self.of_whole
         return {
-            **heading.entries(),
+            **(self._entries_of_trials if trial else self._entries_of_whole),
             "recordings": [entry],
             # In files of `score --json`, which have the same form, a list may not be finished.
             "complete": True,
