@@ -39,6 +39,7 @@ from asdf.metrics.detection import (
 )
 from asdf.metrics.intervals import Interval as Interval
 from asdf.metrics.intervals import Rates, lowest_interval, rate_interval, tested_interval
+from asdf.trials.packed_names import CodedColumn
 from asdf.trials.score_file import Scores
 
 SIGNIFICANT = 0.05
@@ -316,10 +317,13 @@ def _align(first: Scores, second: Scores) -> Scores:
 _SMALL_BLOCK = 12
 # Numbers in memory at a time, since replicates of a million trials would take gigabytes.
 _NUMBERS_AT_ONCE = 2_000_000
+_CACHED_NUMBERS = 1 << 14
 
 
 def weighted_metrics(bona_fide: Counts, spoof: Counts, cost: DetectionCost = ASVSPOOF5) -> Floats:
     """Return EER and minDCF of replicates from the counts of each block.
+
+    Some replicates at a time, whose numbers stay in the cache.
 
     Args:
         bona_fide, spoof: Counts (replicates, blocks), each row with at least one trial of each
@@ -329,14 +333,22 @@ def weighted_metrics(bona_fide: Counts, spoof: Counts, cost: DetectionCost = ASV
         Values of `eer` and `min_dcf` for the repeated trials, (2, replicates), exact to the last
         bit for the EER.
     """
-    missed = _running_total(bona_fide)
-    rejected = _running_total(spoof)
-    accepted = rejected[:, -1:] - rejected
-    frr = missed / missed[:, -1:]
-    far = accepted / rejected[:, -1:]
-    costs = cost.miss_weight * frr + cost.false_alarm_weight * far
-    min_dcf = costs.min(axis=1) / cost.default
-    return np.stack([_equal_error_rates(missed, rejected), min_dcf])
+    replicates, blocks = bona_fide.shape
+    metrics = np.empty((2, replicates))
+    step = max(1, _CACHED_NUMBERS // blocks)
+    for start in range(0, replicates, step):
+        part = slice(start, start + step)
+        missed = _running_total(bona_fide[part])
+        rejected = _running_total(spoof[part])
+        accepted = rejected[:, -1:] - rejected
+        frr = missed / missed[:, -1:]
+        far = accepted / rejected[:, -1:]
+        frr *= cost.miss_weight
+        far *= cost.false_alarm_weight
+        frr += far
+        metrics[0, part] = _equal_error_rates(missed, rejected, accepted)
+        metrics[1, part] = frr.min(axis=1) / cost.default
+    return metrics
 
 
 def replicate_eer(counts: Weights) -> float:
@@ -352,7 +364,7 @@ def _running_total(counts: Counts) -> Counts:
     return totals
 
 
-def _equal_error_rates(missed: Counts, rejected: Counts) -> Floats:
+def _equal_error_rates(missed: Counts, rejected: Counts, accepted: Counts) -> Floats:
     """Return the EER of each replicate from its counts at the ends of blocks, in integers.
 
     The curve crosses frr = far inside the first block whose end has frr >= far: along its bona fide
@@ -360,7 +372,6 @@ def _equal_error_rates(missed: Counts, rejected: Counts) -> Floats:
     """
     all_bona_fide = missed[:, -1:]
     all_spoof = rejected[:, -1:]
-    accepted = all_spoof - rejected
     # frr - far times both numbers of trials, since rounded rates may cross one trial too early.
     excess = missed * all_spoof - accepted * all_bona_fide
     end = (excess >= 0).argmax(axis=1)[:, None]
@@ -505,8 +516,8 @@ def speaker_block_draws(
 
 def speakers_of_fewer_class(labels: AnyIntegers, speakers: Sequence[str]) -> int:
     """Return the number of speakers in the class with fewer of them; at least 2."""
-    names = np.asarray(speakers)
-    counts = [np.unique(names[labels == label]).size for label in (0, 1)]
+    codes = CodedColumn.of(speakers).codes
+    counts = [int(np.count_nonzero(np.bincount(codes[labels == label]))) for label in (0, 1)]
     # A class with one speaker has no spread over speakers, but that of the other class is known.
     return max(2, min(counts))
 
@@ -517,15 +528,15 @@ class _SpeakersOfClasses:
     def __init__(self, labels: AnyIntegers, speakers: Sequence[str]) -> None:
         if len(speakers) != labels.size:
             raise ValueError(f"{len(speakers)} speakers for {labels.size} trials")
-        names, index = np.unique(np.asarray(speakers), return_inverse=True)
-        if names.size < 2:
+        column = CodedColumn.of(speakers)
+        self._count = len(column.values)
+        if self._count < 2:
             raise AsdfError(
                 "an interval over speakers needs at least two speakers; leave speakers out to draw "
                 "trials."
             )
-        self.bona_fide = index[labels == 1]
-        self.spoof = index[labels == 0]
-        self._count = names.size
+        self.bona_fide = column.codes[labels == 1]
+        self.spoof = column.codes[labels == 0]
 
     def draw(self, replicates: int, rng: np.random.Generator) -> Iterator[Counts]:
         """Yield how often each speaker is drawn, (speakers,).

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from asdf.arrays import Floats
 from asdf.metrics.bootstrap import Interval, curve_intervals
@@ -34,6 +33,7 @@ from asdf.tables.renderers import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, counts, each, rate, texts
 from asdf.text import AnyPath
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, role_notes
+from asdf.trials.packed_names import CodedColumn
 from asdf.trials.score_file import Scores
 
 _SHOWN = 8
@@ -153,12 +153,12 @@ def by_condition(
         >>> {attack: round(result.eer, 2) for attack, result in results.items()}
         {'A01': 0.38, 'A02': 0.5}
     """
-    column = np.asarray(values)
-    if column.shape != (len(scores),):
-        raise ValueError(f"{column.size} values for {len(scores)} trials")
-    of_bona_fide = set(column[scores.labels == 1].tolist())
+    if len(values) != len(scores):
+        raise ValueError(f"{len(values)} values for {len(scores)} trials")
+    column = CodedColumn.of(values)
+    of_spoof, of_bona_fide = _values_of_classes(scores, column)
     results = {}
-    for value in sorted(set(column[scores.labels == 0].tolist())):
+    for value in sorted(of_spoof):
         if bona_fide == "all" or value in of_bona_fide:
             trials = condition_trials(scores, column, value, bona_fide)
             results[value] = result_of(DetCurve.of(*trials), cost)
@@ -166,7 +166,7 @@ def by_condition(
 
 
 def condition_trials(
-    scores: Scores, column: npt.NDArray[np.str_], value: str, bona_fide: BonaFide
+    scores: Scores, column: CodedColumn, value: str, bona_fide: BonaFide
 ) -> tuple[Floats, Floats]:
     """Return the scores of the bona fide trials and of the spoofs of one condition.
 
@@ -174,11 +174,18 @@ def condition_trials(
         column: Values (trials,), from which the spoofs of `value` are selected.
         bona_fide: Choice of the bona fide trials, as in `by_condition`.
     """
-    is_of_value = column == value
+    is_of_value = column.codes == column.values.index(value)
     spoof = scores.scores[(scores.labels == 0) & is_of_value]
     if bona_fide == "all":
         return scores.bona_fide, spoof
     return scores.scores[(scores.labels == 1) & is_of_value], spoof
+
+
+def _values_of_classes(scores: Scores, column: CodedColumn) -> tuple[set[str], set[str]]:
+    """Return the values that spoof trials have, and those of bona fide trials."""
+    counts = [np.bincount(column.codes[scores.labels == label]) for label in (0, 1)]
+    spoof, bona_fide = (np.flatnonzero(of_class).tolist() for of_class in counts)
+    return {column.values[code] for code in spoof}, {column.values[code] for code in bona_fide}
 
 
 @dataclass(frozen=True)
@@ -249,12 +256,10 @@ def conditions_of(
         replicates: Number of replicates of the bootstrap of each EER; 0 for no intervals.
         threshold: Threshold of the decisions; None for no decisions.
     """
-    # The known values of each class, which are empty if the corpus has no such column.
-    of_classes: tuple[set[str], set[str]] = (set(), set())
-    for value, label in zip(values, scores.labels.tolist(), strict=False):
-        if value:
-            of_classes[label].add(value)
-    of_spoof, of_bona_fide = of_classes
+    # A corpus without such a column has no values.
+    column_values = CodedColumn.of(values or [""] * len(scores))
+    of_classes = _values_of_classes(scores, column_values)
+    of_spoof, of_bona_fide = (of_class - {""} for of_class in of_classes)
     if len(of_bona_fide | of_spoof) < 2:
         return [], []
     chosen = of_spoof
@@ -265,7 +270,6 @@ def conditions_of(
         chosen = of_bona_fide & of_spoof
         alone = of_bona_fide ^ of_spoof
         bona_fide = "same"
-    column_values = np.asarray(values)
     conditions = []
     for value in sorted(chosen):
         trials = condition_trials(scores, column_values, value, bona_fide)
@@ -292,7 +296,8 @@ def trials_of(condition: Condition, scores: Scores, values: Sequence[str]) -> tu
     Args:
         values: Value of each trial, as in `conditions_of`.
     """
-    return condition_trials(scores, np.asarray(values), condition.value, condition.bona_fide)
+    column = CodedColumn.of(values)
+    return condition_trials(scores, column, condition.value, condition.bona_fide)
 
 
 @dataclass(frozen=True)

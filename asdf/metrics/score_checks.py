@@ -22,6 +22,7 @@ from asdf.facts import PUBLISHED
 from asdf.metrics.detection import DetCurve, eer
 from asdf.text import quoted_and_more
 from asdf.trials.score_file import missing_class
+from asdf.trials.trial_list import all_differ
 
 # This proportion of trials with one score is not chance: float32 logits tie in pairs, not in
 # masses.
@@ -189,10 +190,12 @@ def _tied(curve: DetCurve) -> str:
 
 def alike(ids: Sequence[str]) -> list[Finding]:
     """Warn of trials whose names differ only in letter case."""
-    counts = Counter(map(str.casefold, ids))
-    if len(counts) == len(ids):
+    if all_differ(map(str.casefold, ids)):
         return []
+    counts = Counter(map(str.casefold, ids))
     repeated = [utterance for utterance in ids if counts[utterance.casefold()] > 1]
+    if not repeated:
+        return []
     message = (
         f"{len(repeated)} trials have names that differ only in letter case: "
         f"{quoted_and_more(repeated, _SHOWN)}. If they are of the same recordings, score each once."

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any, Literal
 
 from asdf.errors import AsdfError
@@ -26,7 +27,7 @@ from asdf.trials.score_file import (
     read_labelled,
     read_scores,
 )
-from asdf.trials.text_lines import numbered_lines, peek
+from asdf.trials.text_lines import blocks_of, numbered_lines, peek
 from asdf.trials.trial_list import LABELS
 
 # Names of columns in a table of scores, in lower case, without separators.
@@ -116,11 +117,17 @@ def read_two_columns(path: AnyPath) -> ScoreFile:
         AsdfError: as in `read_scores`, except for missing classes.
     """
     collector = ScoreCollector(path)
-    for number, line, cells in _pairs(path, "\t", ("cm-score", "score")):
-        if len(cells) != 2:
+    for numbers, texts, rows in _pairs(path, "\t", ("cm-score", "score")):
+        pairs = list(takewhile(lambda cells: len(cells) == 2, rows))
+        sound = len(pairs)
+        utterances = [cells[0] for cells in pairs]
+        collector.extend(numbers[:sound], utterances, [cells[1] for cells in pairs], [0] * sound)
+        if sound < len(rows):
+            line = texts[sound]
             advice = " A csv needs a header such as file,score." if "," in line else ""
-            raise AsdfError(f"{path}, line {number}: expected 'UTT SCORE', found '{line}'.{advice}")
-        collector.add(number, cells[0], cells[1])
+            raise AsdfError(
+                f"{path}, line {numbers[sound]}: expected 'UTT SCORE', found '{line}'.{advice}"
+            )
     return collector.file(has_labels=False)
 
 
@@ -135,35 +142,43 @@ def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None)
             file is empty.
     """
     collector = ScoreCollector(path)
-    for number, line, cells in _pairs(path, "\t,", _HEADERS):
-        word = cells[-1].strip('"').lower()
-        if len(cells) != 2 or word not in CLASSES:
-            raise AsdfError(
-                f"{path}, line {number}: expected an utterance and one of {', '.join(CLASSES)}, "
-                f"found '{line[:120]}'. To evaluate scores, leave out --decisions."
-            )
-        collector.add(number, cells[0].strip('"'), str(CLASSES[word]))
+    for block in _pairs(path, "\t,", _HEADERS):
+        for number, line, cells in zip(*block, strict=True):
+            word = cells[-1].strip('"').lower()
+            if len(cells) != 2 or word not in CLASSES:
+                raise AsdfError(
+                    f"{path}, line {number}: expected an utterance and one of "
+                    f"{', '.join(CLASSES)}, found '{line[:120]}'. To evaluate scores, leave out "
+                    "--decisions."
+                )
+            collector.add(number, cells[0].strip('"'), str(CLASSES[word]))
     return collector.file(has_labels=False)
 
 
 def _pairs(
     path: AnyPath, separators: str, headers: Collection[str]
-) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the number, the text and the two cells of each line, without a header.
+) -> Iterator[tuple[list[int], list[str], list[list[str]]]]:
+    """Yield the numbers, the texts and the two cells of some lines at a time, without a header.
 
     Args:
         separators: Characters that separate the cells, if a line has one of them, else white space.
         headers: Names of the second column in a header.
     """
+
+    def cells_of(line: str) -> list[str]:
+        for sign in separators:
+            if sign in line:
+                return [cell.strip() for cell in line.rsplit(sign, 1)]
+        return line.rsplit(None, 1)
+
     may_be_header = True
-    for number, line in numbered_lines(path):
-        separator = next((sign for sign in separators if sign in line), None)
-        cells = [cell.strip() for cell in line.rsplit(separator, 1)]
+    for numbers, texts in blocks_of(numbered_lines(path)):
+        rows = list(map(cells_of, texts))
         # Only in the first line; later it would show that files were concatenated, and is an error.
-        is_header = may_be_header and cells[-1].strip('"').lower() in headers
+        if may_be_header and rows[0][-1].strip('"').lower() in headers:
+            del numbers[0], texts[0], rows[0]
         may_be_header = False
-        if not is_header:
-            yield number, line, cells
+        yield numbers, texts, rows
 
 
 def read_score_csv(path: AnyPath) -> ScoreFile:

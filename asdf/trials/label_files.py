@@ -28,7 +28,7 @@ from asdf.trials.label_words import (
     plain_word,
 )
 from asdf.trials.table import TrialCollector
-from asdf.trials.text_lines import NumberedLines, peek
+from asdf.trials.text_lines import NumberedLines, blocks_of, peek
 from asdf.trials.trial_list import LABELS, TrialList
 
 # In-the-Wild writes bona-fide; 1 and 0 are the labels of ASDF's own lists.
@@ -88,6 +88,10 @@ _DELIMITERS = (",", "\t", ";", "|")
 _LOOKED_AT = 200
 
 
+_Rows = tuple[list[int], list[list[str]], list[int]]
+"""Some rows: their lines' numbers, their cells, and their labels."""
+
+
 def parse_protocol(
     lines: NumberedLines, path: Path, layout: Sequence[str] | None = None
 ) -> TrialList:
@@ -108,10 +112,10 @@ def parse_protocol(
     of_files = {"file", "name"} if "label" in names else {"file"}
     if layout is None and (not of_files.isdisjoint(names) or _is_our_csv(names)):
         utterance = next(name for name in ("file", *OUR_PATHS, "name") if name in names)
-        rows = _rows_of_csv(lines, path, names, utterance)
+        blocks = _rows_of_csv(lines, path, names, utterance)
     else:
         names = layout or _columns_of(first)
-        rows = _rows_of_columns(lines, path, names, first if layout is None else "")
+        blocks = _rows_of_columns(lines, path, names, first if layout is None else "")
     positions = {
         name: position
         for position, name in enumerate(names)
@@ -119,26 +123,29 @@ def parse_protocol(
     }
     identifies = names.index(utterance)
     collector = TrialCollector(path, list(positions), listed=True)
-    for number, cells, label in rows:
-        values = []
-        for name, position in positions.items():
-            values.append("-" if label == 1 and name in OF_SPOOFS else cells[position])
-        collector.add(number, cells[identifies], label, values)
+    for numbers, rows, labels in blocks:
+        columns: list[Sequence[str]] = list(zip(*rows, strict=True))
+        for name in OF_SPOOFS:
+            if name in positions:
+                pairs = zip(columns[positions[name]], labels, strict=True)
+                columns[positions[name]] = ["-" if label else value for value, label in pairs]
+        chosen = [columns[position] for position in positions.values()]
+        collector.extend(numbers, columns[identifies], labels, chosen)
     trials = collector.trials()
     # A column of only '-' is uninformative, such as the third one of ASVspoof 2019 LA. Attacks are
     # kept, since readers rely on them, although they are all '-' in a list of bona fide trials.
-    columns = {
+    informative = {
         name: values
         for name, values in trials.columns.items()
         if name == "attack" or set(values) != {"-"}
     }
-    return replace(trials, columns=columns)
+    return replace(trials, columns=informative)
 
 
 def _rows_of_csv(
     lines: NumberedLines, path: Path, header: Sequence[str], utterance: str
-) -> Iterator[tuple[int, list[str], int]]:
-    """Yield the rows of a csv with a column of files, and their labels; the header comes first."""
+) -> Iterator[_Rows]:
+    """Yield the rows of a csv with a column of files; the header comes first."""
     key = "label" if "label" in header else "attack"
     if key not in header:
         raise AsdfError(
@@ -150,23 +157,28 @@ def _rows_of_csv(
     words = {"file": _WORDS, "name": _WORDS_OF_AT_ADD}.get(utterance, _WORDS_OF_LISTS)
     # `peek` has put the header back in front of the lines.
     next(lines)
-    for number, line in lines:
-        cells = _cells(line.strip(), ",")
-        label = None
-        if len(cells) == len(header) and cells[header.index(utterance)]:
-            cell = cells[header.index(key)]
-            # SpoofCeleb numbers its attacks, with bona fide as the first number.
-            label = words.get(cell.lower()) if key == "label" else int(cell == "a00")
-            if label is None and words is _WORDS_OF_LISTS:
-                label = label_of(cell)
-        if label is None:
-            known = ", ".join(words) if key == "label" else "a00 (bona fide) and other attacks"
-            raise AsdfError(
-                f"{path}, line {number}: expected {','.join(header)}, found "
-                f"{line.strip()[:120]!r}. Labels are {known}."
-            )
-        check_label(label, dict(zip(header, cells, strict=True)), path, number)
-        yield number, cells, label
+    for numbers, texts in blocks_of(lines):
+        rows = []
+        labels = []
+        for number, line in zip(numbers, texts, strict=True):
+            cells = _cells(line.strip(), ",")
+            label = None
+            if len(cells) == len(header) and cells[header.index(utterance)]:
+                cell = cells[header.index(key)]
+                # SpoofCeleb numbers its attacks, with bona fide as the first number.
+                label = words.get(cell.lower()) if key == "label" else int(cell == "a00")
+                if label is None and words is _WORDS_OF_LISTS:
+                    label = label_of(cell)
+            if label is None:
+                known = ", ".join(words) if key == "label" else "a00 (bona fide) and other attacks"
+                raise AsdfError(
+                    f"{path}, line {number}: expected {','.join(header)}, found "
+                    f"{line.strip()[:120]!r}. Labels are {known}."
+                )
+            check_label(label, dict(zip(header, cells, strict=True)), path, number)
+            rows.append(cells)
+            labels.append(label)
+        yield numbers, rows, labels
 
 
 def _columns_of(first: str) -> Sequence[str]:
@@ -180,23 +192,26 @@ def _columns_of(first: str) -> Sequence[str]:
 
 def _rows_of_columns(
     lines: NumberedLines, path: Path, names: Sequence[str], first: str
-) -> Iterator[tuple[int, list[str], int]]:
-    """Yield the cells of lines with these columns, and their labels.
+) -> Iterator[_Rows]:
+    """Yield the rows of lines with these columns.
 
     Args:
         first: First line, which may show that the file is of another kind; '' if it is known.
     """
     key = names.index("key")
-    for number, line in lines:
-        cells = _words(line, names)
-        label = _WORDS.get(cells[key].lower()) if len(cells) == len(names) else None
-        if label is None:
+    for numbers, texts in blocks_of(lines):
+        rows = [_words(line, names) for line in texts]
+        labels = [
+            _WORDS.get(cells[key].lower(), -1) if len(cells) == len(names) else -1 for cells in rows
+        ]
+        if -1 in labels:
+            line = texts[labels.index(-1)]
             advice = f" It should be {_KNOWN_FILES}." if line == first else ""
             raise AsdfError(
-                f"{path}, line {number}: expected {_shape(names)}, KEY being bonafide or spoof, "
-                f"found {line.strip()[:120]!r}.{advice}"
+                f"{path}, line {numbers[labels.index(-1)]}: expected {_shape(names)}, KEY being "
+                f"bonafide or spoof, found {line.strip()[:120]!r}.{advice}"
             )
-        yield number, cells, label
+        yield numbers, rows, labels
 
 
 def _words(line: str, names: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ valid for the scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -59,12 +60,7 @@ def read_matched(
     """
     # The first line, which determines the format, may be of another subset.
     known = whole or trials
-
-    def is_trial(utterance: str) -> bool:
-        # The index of a million trials takes seconds, and the first line mostly has a name of one.
-        return utterance in known.ids or known.index_of(utterance) is not None
-
-    file = read(path, is_trial)
+    file = read(path, lambda utterance: known.index_of(utterance) is not None)
     return match_file(path, file, trials, whole, ignore_others, both_classes=both_classes)
 
 
@@ -132,10 +128,11 @@ def match_file(
 
     Args and errors are as in `read_matched`.
     """
-    indices = _match(file.ids, trials)
-    used = np.flatnonzero(indices >= 0)
+    matched = _match(file.ids, trials)
+    used = np.flatnonzero(matched >= 0)
+    indices = matched[used]
     if not ignore_others:
-        others = values_at(file.ids, np.flatnonzero(indices < 0))
+        others = values_at(file.ids, np.flatnonzero(matched < 0))
         if whole is not None:
             others = [utterance for utterance in others if whole.index_of(utterance) is None]
         _refuse(
@@ -144,20 +141,20 @@ def match_file(
             "Is it the protocol of this set and subset? --ignore-others leaves them out.",
         )
     ids = values_at(file.ids, used)
-    missing = _unscored(indices[used], trials)
+    missing = _unscored(indices, trials)
     _refuse(
         f"{path}: {len(missing)} of the {len(trials)} trials of the protocol have no score",
         missing,
         "Was the scoring interrupted, or is it the protocol of another set or subset?",
     )
-    _refuse_repeated(str(path), ids, indices[used], trials)
-    labels = trials.labels[indices[used]]
+    _refuse_repeated(str(path), ids, indices, trials)
+    labels = trials.labels[indices]
     if file.labels is not None:
         _compare_labels(str(path), ids, file.labels[used], labels)
     if both_classes:
         refuse_one_class(path, labels)
     columns = {"attack": values_at(file.attacks, used)} if file.attacks else {}
-    scores = Scores(ids, labels, file.scores[used], columns=columns)
+    scores = Scores(ids, labels, file.scores[used], columns=columns, found=(trials, indices))
     return Matched(scores, len(file.ids) - len(ids))
 
 
@@ -168,13 +165,17 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
         AsdfError: a scored trial is not in `trials`, has another label there, or is scored twice;
             the message begins with `name`.
     """
-    indices = _match(scores.ids, trials)
-    others = values_at(scores.ids, np.flatnonzero(indices < 0))
-    problem = f"{name}: {len(others)} of {len(scores)} scored trials are not in the protocol"
-    _refuse(problem, others, "Is it the protocol of this set?")
-    _refuse_repeated(name, scores.ids, indices, trials)
-    # Columns of trials with other labels would belong to another set.
-    _compare_labels(name, scores.ids, scores.labels, trials.labels[indices])
+    if scores.found is not None and scores.found[0] is trials:
+        # To look a million names up takes a second.
+        indices = scores.found[1]
+    else:
+        indices = _match(scores.ids, trials)
+        others = values_at(scores.ids, np.flatnonzero(indices < 0))
+        problem = f"{name}: {len(others)} of {len(scores)} scored trials are not in the protocol"
+        _refuse(problem, others, "Is it the protocol of this set?")
+        _refuse_repeated(name, scores.ids, indices, trials)
+        # Columns of trials with other labels would belong to another set.
+        _compare_labels(name, scores.ids, scores.labels, trials.labels[indices])
     return {name: values_at(values, indices) for name, values in trials.columns.items()}
 
 
@@ -207,24 +208,21 @@ def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> S
 def _match(ids: Sequence[str], trials: TrialList) -> Indices:
     """Return the index in `trials` of each utterance; -1 if there is none."""
     # Most files have the protocol's names, and computing bare names of a million trials is slow.
-    exact = {utterance: index for index, utterance in enumerate(trials.ids)}
-    scored = set(ids)
-
-    def index_of(utterance: str) -> int:
-        if utterance in exact:
-            return exact[utterance]
+    indices = np.fromiter(map(trials.exact.get, ids, repeat(-1)), np.intp, len(ids))
+    others = np.flatnonzero(indices < 0).tolist()
+    scored = set(ids) if others else set()
+    for position in others:
+        utterance = ids[position]
         index = trials.index_of(utterance)
         if index is None:
-            return -1
+            continue
         # Of `x/a.flac` and `y/a.flac`, the one in the protocol is itself scored, so the other is
         # another recording, such as one of another subset.
         whole_name = trials.ids[index]
         are_paths = "/" in whole_name and "/" in utterance
-        if are_paths and whole_name in scored:
-            return -1
-        return index
-
-    return np.array([index_of(utterance) for utterance in ids], np.intp)
+        if not (are_paths and whole_name in scored):
+            indices[position] = index
+    return indices
 
 
 def _unscored(indices: Indices, trials: TrialList) -> list[str]:

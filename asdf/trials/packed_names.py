@@ -55,14 +55,22 @@ class CodedColumn(PackedStrings):
     """A column stored as the index of each value in a list of distinct values."""
 
     def __init__(self, values: Sequence[str], codes: AnyIntegers) -> None:
-        self._values = values
-        self._codes = codes
+        self.values = values
+        self.codes = codes
 
     def __len__(self) -> int:
-        return len(self._codes)
+        return len(self.codes)
 
     def value(self, index: int) -> str:
-        return self._values[self._codes.item(index)]
+        return self.values[self.codes.item(index)]
+
+    @classmethod
+    def of(cls, values: Sequence[str]) -> CodedColumn:
+        """Return a column of these values, whose distinct ones are sorted."""
+        distinct = sorted(set(values))
+        numbers = {value: number for number, value in enumerate(distinct)}
+        codes = np.fromiter(map(numbers.__getitem__, values), np.intp, len(values))
+        return cls(distinct, codes)
 
 
 class Names(PackedStrings):

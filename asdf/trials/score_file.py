@@ -14,19 +14,19 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from asdf.arrays import AnyIntegers, Floats, Labels
+from asdf.arrays import AnyIntegers, Floats, Indices, Labels
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
-from asdf.text import AnyPath, quoted_and_more, read_number
+from asdf.text import AnyPath, quoted_and_more, read_number, read_numbers
 from asdf.trials.how_scored import check_unchanged
-from asdf.trials.text_lines import numbered_lines
-from asdf.trials.trial_list import LABELS, TrialList, find_repeats, same_recording, values_at
+from asdf.trials.text_lines import blocks_of, numbered_lines
+from asdf.trials.trial_list import LABELS, TrialList, find_repeated_recordings, values_at
 
 _SHOWN = 5
 
@@ -37,6 +37,7 @@ class Scores(TrialList):
 
     Attributes:
         scores: Scores (trials,), higher for bona fide.
+        found: List that the trials were found in, and their indices there; None if unknown.
 
     Examples:
         >>> import numpy as np
@@ -52,6 +53,7 @@ class Scores(TrialList):
     """
 
     scores: Floats
+    found: tuple[TrialList, Indices] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,16 +132,24 @@ OURS = LineFormat(
 def read_labelled(path: AnyPath, lines: LineFormat, *, both_classes: bool) -> Scores:
     """Read a score file of lines with labels; as `read_scores`."""
     collector = ScoreCollector(path)
-    labels = lines.labels
+    label_of = lines.labels.get
     count = lines.columns
-    for number, line in numbered_lines(path):
-        cells = line.rsplit(None, count - 1)
-        label = labels.get(cells[-2].lower()) if len(cells) == count else None
-        if label is None:
+    for numbers, texts in blocks_of(numbered_lines(path)):
+        rows = [line.rsplit(None, count - 1) for line in texts]
+        labels = [label_of(cells[-2].lower(), -1) if len(cells) == count else -1 for cells in rows]
+        sound = labels.index(-1) if -1 in labels else len(labels)
+        collector.extend(
+            numbers[:sound],
+            [cells[0] for cells in rows[:sound]],
+            [cells[-1] for cells in rows[:sound]],
+            labels[:sound],
+            [cells[1] for cells in rows[:sound]] if count == 4 else [],
+        )
+        if sound < len(rows):
             raise AsdfError(
-                f"{path}, line {number}: expected '{lines.shape}', found '{line}'.{lines.meaning}"
+                f"{path}, line {numbers[sound]}: expected '{lines.shape}', found '{texts[sound]}'."
+                f"{lines.meaning}"
             )
-        collector.add(number, cells[0], cells[-1], label, cells[1] if count == 4 else None)
     return collector.scores(both_classes=both_classes)
 
 
@@ -193,7 +203,7 @@ def refuse_one_class(path: AnyPath, labels: Labels) -> None:
 
 
 class ScoreCollector:
-    """The scored trials of a file, added line by line and checked as a whole."""
+    """The scored trials of a file, added in the order of its lines and checked as a whole."""
 
     def __init__(self, path: AnyPath) -> None:
         self._path = path
@@ -203,20 +213,33 @@ class ScoreCollector:
         self._scores = array("d")
         self._attacks: list[str] = []
 
-    def add(
-        self, line: int, utterance: str, score: str, label: int = 0, attack: str | None = None
+    def add(self, line: int, utterance: str, score: str, label: int = 0) -> None:
+        """Add the trial of a line; see `extend`."""
+        self.extend([line], [utterance], [score], [label])
+
+    def extend(
+        self,
+        lines: Sequence[int],
+        utterances: Sequence[str],
+        scores: Sequence[str],
+        labels: Iterable[int],
+        attacks: Iterable[str] = (),
     ) -> None:
-        """Add the trial of a line, with the text of its score.
+        """Add the trials of some lines, with the texts of their scores.
 
         Raises:
-            AsdfError: the text is not a number.
+            AsdfError: a text is not a number.
         """
-        self._lines.append(line)
-        self._ids.append(utterance)
-        self._labels.append(label)
-        self._scores.append(parse_score(score, self._path, line))
-        if attack is not None:
-            self._attacks.append(attack)
+        self._lines.extend(lines)
+        self._ids.extend(utterances)
+        self._labels.extend(labels)
+        self._attacks.extend(attacks)
+        try:
+            self._scores.extend(read_numbers(scores))
+        except ValueError:
+            for score, line in zip(scores, lines, strict=True):
+                parse_score(score, self._path, line)
+            raise
 
     def scores(self, *, both_classes: bool) -> Scores:
         """Return all scores.
@@ -241,7 +264,7 @@ class ScoreCollector:
                 "fp32, with a network that did not diverge."
             )
         # Paths that differ only in spelling are the same recording, which would count twice.
-        repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
+        repeats = find_repeated_recordings(self._ids)
         if repeats is not None:
             index, earlier = repeats.indices[0], repeats.earlier[0]
             is_same = self._ids[earlier] == self._ids[index]

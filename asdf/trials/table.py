@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
@@ -24,8 +24,8 @@ from asdf.places import Part, part_path, split_part
 from asdf.runs.files import atomic_write
 from asdf.text import AnyPath
 from asdf.trials.label_words import check_label
-from asdf.trials.text_lines import NumberedLines, numbered_lines
-from asdf.trials.trial_list import TrialList, find_repeats, same_recording
+from asdf.trials.text_lines import NumberedLines, blocks_of, numbered_lines
+from asdf.trials.trial_list import TrialList, find_repeated_recordings
 
 _STARTS = ("start", "begin", "onset", "offset")
 _LENGTHS = ("duration", "dur")
@@ -74,6 +74,20 @@ class TrialCollector:
         for column, value in zip(self._columns.values(), values, strict=True):
             column.append(self._shared.setdefault(value, value))
 
+    def extend(
+        self,
+        lines: Iterable[int],
+        utterances: Iterable[str],
+        labels: Iterable[int],
+        columns: Iterable[Sequence[str]] = (),
+    ) -> None:
+        """Add the trials of some lines, with the values of each column."""
+        self._lines.extend(lines)
+        self._ids.extend(utterances)
+        self._labels.extend(labels)
+        for column, values in zip(self._columns.values(), columns, strict=True):
+            column.extend(map(self._shared.setdefault, values, values))
+
     def trials(self) -> TrialList:
         """Return all trials.
 
@@ -85,7 +99,7 @@ class TrialCollector:
         if self._listed:
             self._name_parts()
         # Paths that differ only in spelling are the same recording, which would count twice.
-        repeats = find_repeats([same_recording(utterance) for utterance in self._ids])
+        repeats = find_repeated_recordings(self._ids)
         if repeats is not None:
             index, earlier = repeats.indices[0], repeats.earlier[0]
             is_same = self._ids[earlier] == self._ids[index]
@@ -213,16 +227,20 @@ def parse_table(lines: NumberedLines, path: Path, listed: bool = False) -> Trial
             f"TABs: utterance, label, and others, each once; found '{header[:120]}'."
         )
     collector = TrialCollector(path, names[2:], listed)
-    for number, line in lines:
-        values = line.split("\t")
-        if len(values) != len(names) or values[1] not in ("0", "1"):
-            raise AsdfError(
-                f"{path}, line {number}: expected {len(names)} values separated by TABs, the "
-                f"second one 1 (bona fide) or 0 (spoof), found '{line[:120]}'."
-            )
-        if listed:
-            check_label(int(values[1]), dict(zip(names[2:], values[2:], strict=True)), path, number)
-        collector.add(number, values[0], int(values[1]), values[2:])
+    for numbers, texts in blocks_of(lines):
+        rows = [line.split("\t") for line in texts]
+        for number, line, cells in zip(numbers, texts, rows, strict=True):
+            if len(cells) != len(names) or cells[1] not in ("0", "1"):
+                raise AsdfError(
+                    f"{path}, line {number}: expected {len(names)} values separated by TABs, the "
+                    f"second one 1 (bona fide) or 0 (spoof), found '{line[:120]}'."
+                )
+            if listed:
+                check_label(
+                    int(cells[1]), dict(zip(names[2:], cells[2:], strict=True)), path, number
+                )
+        utterances, labels, *columns = zip(*rows, strict=True)
+        collector.extend(numbers, utterances, map(int, labels), columns)
     return collector.trials()
 
 

@@ -12,7 +12,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, compress, count, islice
 from math import inf
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -35,6 +35,8 @@ MOST_CHARACTERS = 2**30
 """Maximum number of characters of a file; a gzip file of some megabytes may hold gigabytes."""
 
 _PART = 1 << 20
+# After 700 new lists, one for each line, the garbage collector would go through all objects.
+_AT_ONCE = 512
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -112,6 +114,22 @@ def peek(lines: NumberedLines) -> tuple[str, NumberedLines]:
     return first[1], chain([first], lines)
 
 
+def blocks_of(lines: NumberedLines) -> Iterator[tuple[list[int], list[str]]]:
+    """Yield the numbers and the texts of some hundred lines at a time.
+
+    A reader of millions of lines handles a column of them in one call, in a third of the time.
+    """
+    while True:
+        numbers = []
+        texts = []
+        for number, text in islice(lines, _AT_ONCE):
+            numbers.append(number)
+            texts.append(text)
+        if not texts:
+            return
+        yield numbers, texts
+
+
 def lines_of(
     file: BinaryIO,
     path: AnyPath,
@@ -139,9 +157,11 @@ def lines_of(
         # A byte order mark, as Windows editors write it, would otherwise be part of the first id.
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", errors=errors)
         limits = (longest or LONGEST_LINE, most or MOST_CHARACTERS)
-        for number, line in _bounded_lines(text, path, *limits):
-            if line and not line.isspace():
-                yield number, line.strip(strip)
+        for first, lines in _bounded_lines(text, path, *limits):
+            stripped = [line.strip() for line in lines]
+            texts = stripped if strip is None else [line.strip(strip) for line in lines]
+            # Blank lines are left out.
+            yield from compress(zip(count(first), texts), stripped)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise AsdfError(
             f"{path}: the gzip file is damaged or cut off ({error}). Copy or write it again."
@@ -156,33 +176,50 @@ def lines_of(
 
 def _bounded_lines(
     text: io.TextIOWrapper, path: AnyPath, longest: int, most: float
-) -> NumberedLines:
-    """Yield the lines without their ends; what a part of the file begins, the next continues."""
-    number = 0
-    characters = 0
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line of each part of a file, and its lines without their ends.
+
+    A line that a part begins, the next one continues.
+    """
+    first = 1
+    remaining = most
     begun = ""
     is_over = False
     while not is_over:
         part = text.read(_PART)
         is_over = not part
+        # The last line has no end.
+        remaining += is_over
         lines = (begun + part).split("\n")
         # A line that is too long or damaged is refused before it has ended.
         if not is_over and len(lines[-1]) <= longest and "\0" not in lines[-1]:
             begun = lines.pop()
-        for line in lines:
-            number += 1
-            characters += len(line) + 1
-            problem = ""
-            if len(line) > longest:
-                problem = f"the line has more than {longest:,} characters, too many for a list"
-            # The last line has no end.
-            elif characters > most + is_over:
-                problem = f"it has more than {most:,} characters up to here, too many for a list"
-            elif "\0" in line:
-                problem = "it contains a NUL character, likely from a damaged copy"
-            if problem:
-                raise AsdfError(f"{path}, line {number}: {problem}. Is it the right file?")
-            yield number, line
+        sizes = list(map(len, lines))
+        size = sum(sizes) + len(lines)
+        if max(sizes, default=0) > longest or size > remaining or "\0" in part:
+            index, problem = _first_problem(lines, longest, most, remaining)
+            # What is wrong in the lines above is said first.
+            yield first, lines[:index]
+            raise AsdfError(f"{path}, line {first + index}: {problem}. Is it the right file?")
+        remaining -= size
+        yield first, lines
+        first += len(lines)
+
+
+def _first_problem(
+    lines: list[str], longest: int, most: float, remaining: float
+) -> tuple[int, str]:
+    """Return the index of the first line that no list has, and what is wrong with it."""
+    for index, line in enumerate(lines):
+        remaining -= len(line) + 1
+        if len(line) > longest:
+            return index, f"the line has more than {longest:,} characters, too many for a list"
+        if remaining < 0:
+            up_to = f"it has more than {most:,} characters up to here, too many for a list"
+            return index, up_to
+        if "\0" in line:
+            break
+    return index, "it contains a NUL character, likely from a damaged copy"
 
 
 def _unreadable(path: AnyPath, error: OSError) -> str:

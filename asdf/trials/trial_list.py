@@ -10,9 +10,8 @@ id.
 from __future__ import annotations
 
 import hashlib
-import os
 import posixpath
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -181,7 +180,7 @@ class TrialList:
         Returns:
             Index; None if there is no such trial, or several have this bare name.
         """
-        index = self._indices.get(utterance)
+        index = self.exact.get(utterance)
         if index is None:
             index = self._indices.get(same_recording(utterance))
         if index is None:
@@ -189,21 +188,20 @@ class TrialList:
         return index
 
     @cached_property
+    def exact(self) -> dict[str, int]:
+        """The index of each id."""
+        return dict(zip(self.ids, range(len(self)), strict=True))
+
+    @cached_property
     def _indices(self) -> dict[str, int]:
-        """The index of each id, and of each bare name of a single trial."""
-        indices: dict[str, int] = {}
-        ambiguous = set()
-        for index, utterance in enumerate(self.ids):
-            name = bare_name(utterance)
-            if name in indices:
-                ambiguous.add(name)
-            indices[name] = index
-        for name in ambiguous:
-            del indices[name]
-        # Full ids are set last, since one trial's id may be the bare name of another.
-        for index, utterance in enumerate(self.ids):
-            indices[same_recording(utterance)] = index
-            indices[utterance] = index
+        """The index of each path in one spelling, and of each bare name of a single trial."""
+        names = list(map(bare_name, self.ids))
+        indices = dict(zip(names, range(len(names)), strict=True))
+        if repeats := find_repeats(names):
+            for name in {names[index] for index in repeats.indices}:
+                del indices[name]
+        # Last, since one trial's path may be the bare name of another.
+        indices.update(zip(map(same_recording, self.ids), range(len(names)), strict=True))
         return indices
 
 
@@ -218,7 +216,7 @@ def describe_labels(utterances: TrialList) -> str:
 def values_at(values: Sequence[str], indices: AnyIntegers) -> list[str]:
     """Return the values, one for each trial, of the trials at `indices`, in that order."""
     # Convert to Python integers, which index a list several times as fast as numpy's.
-    return [values[index] for index in indices.tolist()]
+    return list(map(values.__getitem__, indices.tolist()))
 
 
 def join(lists: Sequence[TrialList]) -> TrialList:
@@ -256,9 +254,9 @@ def join(lists: Sequence[TrialList]) -> TrialList:
 def bare_name(utterance: str) -> str:
     """Return `LA_0001` for `flac/LA_0001.flac`; only suffixes of recordings are removed."""
     name = utterance.replace("\\", "/").rsplit("/", 1)[-1]
-    # Three times as fast as a Path, for a million names.
-    stem, suffix = os.path.splitext(name)  # noqa: PTH122
-    if suffix.lower() in AUDIO_SUFFIXES:
+    # Ten times as fast as a Path, for a million names.
+    stem, dot, suffix = name.rpartition(".")
+    if stem.strip(".") and f"{dot}{suffix.lower()}" in AUDIO_SUFFIXES:
         return stem
     return name
 
@@ -266,9 +264,12 @@ def bare_name(utterance: str) -> str:
 def same_recording(path: str) -> str:
     """Return the canonical spelling of a path: `a//b`, `./a/b`, `c/../a/b`, `a\\b` are `a/b`."""
     # Called for a million paths, of which hardly any needs a change.
-    if "//" in path or "./" in path or "\\" in path:
-        return posixpath.normpath(path.replace("\\", "/"))
-    return path
+    return posixpath.normpath(path.replace("\\", "/")) if _may_vary(path) else path
+
+
+def _may_vary(path: str) -> bool:
+    """Whether a path, or one of several in a text, may be spelled in another way too."""
+    return "//" in path or "./" in path or "\\" in path
 
 
 @dataclass(frozen=True)
@@ -284,10 +285,17 @@ class Repeats:
     earlier: Sequence[int]
 
 
+def all_differ(names: Iterable[str]) -> bool:
+    """Whether no two names are equal; False also, almost never, for names that do differ."""
+    # Their hashes take a fifth of the time and of the memory of a set.
+    hashes = np.fromiter(map(hash, names), np.int64)
+    hashes.sort()
+    return bool((hashes[1:] != hashes[:-1]).all())
+
+
 def find_repeats(names: Sequence[str]) -> Repeats | None:
     """Return the repeated names, or None if all differ."""
-    # The usual case, which needs no index of a million names.
-    if len(set(names)) == len(names):
+    if all_differ(names):
         return None
     first: dict[str, int] = {}
     indices = []
@@ -297,7 +305,16 @@ def find_repeats(names: Sequence[str]) -> Repeats | None:
         if first_index != index:
             indices.append(index)
             earlier.append(first_index)
-    return Repeats(indices, earlier)
+    return Repeats(indices, earlier) if indices else None
+
+
+def find_repeated_recordings(paths: Sequence[str]) -> Repeats | None:
+    """Return the repeated paths, which may differ in their spelling, or None if there are none."""
+    for start in range(0, len(paths), _AT_ONCE):
+        text = "\n".join(paths[start : start + _AT_ONCE])
+        if _may_vary(text):
+            return find_repeats(list(map(same_recording, paths)))
+    return find_repeats(paths)
 
 
 Arrays = dict[str, np.ndarray]

@@ -28,7 +28,7 @@ from asdf.scoring.columns import Request, ScoreColumn
 from asdf.settings.sections import Source
 from asdf.text import AnyPath, and_more, did_you_mean, quoted_and_more, read_number
 from asdf.trials.text_lines import numbered_lines
-from asdf.trials.trial_list import TrialList, find_repeats, same_recording
+from asdf.trials.trial_list import TrialList, find_repeated_recordings
 
 BONA_FIDE_CLASS = "bona fide"
 """Name of the class of bona fide trials, if they form a class."""
@@ -326,7 +326,7 @@ def read_source_scores(path: AnyPath) -> SourceScores:
     if not ids:
         raise AsdfError(f"{path}: no trial in it. Was the scoring interrupted?")
     # In one spelling, since 'a//b' and 'a/b' are one recording.
-    repeats = find_repeats([same_recording(utterance) for utterance in ids])
+    repeats = find_repeated_recordings(ids)
     if repeats is not None:
         raise AsdfError(f"{path}: {ids[repeats.indices[0]]!r} is in it twice.")
     numbers = np.array(rows, np.float64)

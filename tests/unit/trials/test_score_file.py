@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from asdf.errors import AsdfError
 from asdf.evaluation import Scores, read_scores, write_scores
+from asdf.trials.formats import read_score_file
 
 IDS = ["flac/LA E 1.flac", "flac/b.flac", "ü/1 0 2.flac"]
 
@@ -188,4 +189,29 @@ def test_one_recording_in_two_spellings_is_a_repeat(tmp_path, spelling):
     path = tmp_path / "scores.txt"
     path.write_text(f"x/a.flac 1 0.5\ny/a.flac 0 0.1\n{spelling} 1 0.6\n")
     with pytest.raises(AsdfError, match=r"line 3: .* was already scored in line 1 as 'x/a.flac'"):
+        read_scores(path)
+
+
+@pytest.mark.parametrize("shape", ["{} 1 {}", "{} A01 spoof {}", "{} {}"])
+def test_of_several_mistakes_the_first_line_is_named(tmp_path, shape):
+    path = tmp_path / "scores.txt"
+    lines = [shape.format(f"u{number}", number) for number in range(2000)]
+    lines[1234] = shape.format("u1234", "x")
+    lines[1237] = "alone"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(AsdfError, match=r"line 1235: the score 'x' is not a number"):
+        read_score_file(path)
+    lines[1230] = "alone"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(AsdfError, match=r"line 1231: expected '.*', found 'alone'"):
+        read_score_file(path)
+    path.write_text("\n".join(lines) + "\n\0")
+    with pytest.raises(AsdfError, match=r"line 1231: expected '.*', found 'alone'"):
+        read_score_file(path)
+
+
+def test_a_score_has_no_underscore_among_thousands(tmp_path):
+    path = tmp_path / "scores.txt"
+    path.write_text("".join(f"u{number} 1 {number}\n" for number in range(600)) + "v 0 1_0\n")
+    with pytest.raises(AsdfError, match="line 601: the score '1_0' is not a number"):
         read_scores(path)

@@ -107,3 +107,20 @@ def test_every_repeat_has_the_first_of_its_name():
     repeats = find_repeats(["a", "b", "a", "a", "b"])
     assert repeats is not None
     assert (repeats.indices, repeats.earlier) == ([2, 3, 4], [0, 0, 1])
+
+
+def test_a_repeated_recording_in_another_spelling_far_below(tmp_path):
+    path = tmp_path / "list.tsv"
+    rows = [f"a/{number}\t{number % 2}" for number in range(2000)]
+    path.write_text("\n".join(["utterance\tlabel", *rows, "a//7\t1"]) + "\n")
+    with pytest.raises(AsdfError, match=r"line 2002: 'a//7' is already in line 9 as 'a/7'"):
+        read_trials(path)
+
+
+def test_a_bad_row_far_below_has_its_line(tmp_path):
+    path = tmp_path / "list.tsv"
+    rows = [f"{number}\t{number % 2}" for number in range(2000)]
+    rows[1500] = "1500\t2"
+    path.write_text("\n\n".join(["utterance\tlabel", *rows]) + "\n")
+    with pytest.raises(AsdfError, match=r"line 3003: expected 2 values .* found '1500.2'"):
+        read_trials(path)
