@@ -40,7 +40,6 @@ PAGES_OF_MINUTES = (
 # What is run by other tests, or cannot run here, by its beginning; and why.
 ELSEWHERE = {
     "python -m asdf score network.pt eval_list.txt": "tests/unit/commands/test_score_journal.py",
-    "python run.py paper-antideepfake": "tests/recipes/test_paper_configs.py",
     **dict.fromkeys(
         (
             "python recipes/wav2vec_aasist/run.py --list papers",
@@ -52,13 +51,10 @@ ELSEWHERE = {
     ),
     "python -m venv": "CI runs the README's own lines",
     "pip install": "what it installs is installed",
-    "pip wheel": "tests/packaging",
     "pre-commit": "CI runs the same checks",
     "pytest": "this is it",
     "python -m pytest": "this is it",
-    "python -m tests.other_cpus": "this is it, held to instructions",
     "python -m benchmarks": "tests/unit/benchmarks runs them in their quick size",
-    "hf download": "no network; tests/unit/hub has a local one",
     "python -m asdf import AASIST-L.pth": "tests/unit/interchange reads its layout",
     "python -m asdf score aasist-l.pt": "a corpus that is not here; the same commands run above",
     "python -m asdf calibrate aasist-l.pt": "the same",
@@ -113,7 +109,6 @@ ELSEWHERE = {
     "docker run": "no containers in a test",
     "python -m asdf import mms_300m": "1.3 GB; tests/extras/zoo/test_antideepfake.py",
     "python -m asdf robustness network.pt": "minutes; tests/extras/robustness/test_command.py",
-    "python -m asdf robustness a.pt": "the same",
     "bsdtar": "libarchive's; tests/extras/stores reads what it writes",
 }
 # Pages whose blocks of Python have tests of their own.
@@ -137,10 +132,8 @@ IN_PLACE = {
     "epoch.15.pt": "epoch.1.pt",
     "=('asvspoof21-la:eval',)": "=('demo-eval',)",
     "=('in-the-wild', 'for:testing', 'mlaad+m-ailabs')": "=('demo-dev+demo-eval', 'demo-eval')",
-    "CONFIG": "divided",
     # The folder has one already, for the Python of the page.
     "--format onnx net.onnx": "--format onnx again.onnx",
-    "dev.txt --protocol P ": "dev.txt --protocol dev_protocol.txt ",
     " P ": " protocol.txt ",
     "=/data/mini": "={data}",
     " DATA ": " {data}/mine/train ",

@@ -16,15 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
-import torch
 
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.interchange import read_network, write_onnx
-from asdf.networks import AASIST, build_network
+from asdf.networks import build_network
 from asdf.segments import Segment, Timed, format_spoofed, write_rttm
 from asdf.settings.sections import Sections
 from asdf.tasks.tracing.source_scores import SourceScores, write_source_scores
-from tests.conftest import PATIENCE_S, RECIPE, ROOT
+from tests.conftest import PATIENCE_S, RECIPE
 
 CONFIGS = """
 quickstart
@@ -53,9 +52,6 @@ larger_net < net
 paths.system_folder = 'larger_net'
 recipe.seed = 2
 
-train-aasist < net
-paths.system_folder = 'train-aasist'
-
 train-ssl-aasist < net
 paths.system_folder = 'ssl-aasist'
 
@@ -75,14 +71,6 @@ paths.system_folder = 'mini-best'
 demo-sources < net
 paths.system_folder = 'demo_sources'
 source.column = 'attack'
-
-# A network with a front end.
-divided < net
-network.network_class = 'asdf.networks.SSL_AASIST'
-front_end.front_end_class = 'wav2vec2'
-front_end.architecture = 'tiny'
-back_end.back_end_class = None
-paths.system_folder = 'divided'
 """
 
 
@@ -155,7 +143,6 @@ def make_workspace(folder: Path, corpus: Path, python: Path) -> None:
     write_networks(folder, output)
     write_frames(folder)
     write_embeddings(folder)
-    (folder / "puhti_slurm_scripts").symlink_to(ROOT / "puhti_slurm_scripts")
 
 
 def make_data(folder: Path, corpus: Path) -> None:
@@ -193,7 +180,6 @@ def write_scores(folder: Path, output: Path, corpus: Path) -> None:
     shutil.copy(folder / "a.txt", evaluated)
     protocols = corpus / "LA" / "ASVspoof2019_LA_cm_protocols"
     shutil.copy(protocols / "ASVspoof2019.LA.cm.eval.trl.txt", folder / "protocol.txt")
-    shutil.copy(protocols / "ASVspoof2019.LA.cm.dev.trl.txt", folder / "dev_protocol.txt")
     keys = []
     for line in (folder / "protocol.txt").read_text().splitlines():
         speaker, utterance, _, attack, key = line.split()
@@ -268,14 +254,7 @@ def write_recordings(folder: Path, corpus: Path) -> None:
     turns = ("0.000 2.200 <NA> <NA> ann", "2.000 2.000 <NA> <NA> bob")
     lines = [f"SPEAKER call 1 {turn} <NA> <NA>\n" for turn in turns]
     (folder / "call.rttm").write_text("".join(lines))
-    names = (
-        "call.mp3",
-        "trial.flac",
-        "hour.mp3",
-        "more.wav",
-        "recordings/a.wav",
-        "recordings/b.flac",
-    )
+    names = ("call.mp3", "hour.mp3", "more.wav", "recordings/a.wav", "recordings/b.flac")
     for name in names:
         path = folder / name
         path.parent.mkdir(exist_ok=True)
@@ -300,8 +279,6 @@ def write_networks(folder: Path, output: Path) -> None:
         shutil.copy(output / "net" / "networks" / "epoch.1.pt", folder / name)
     network, _ = read_network(folder / "net.pt")
     write_onnx(network, folder / "net.onnx")
-    torch.manual_seed(0)
-    torch.save(AASIST(Sections()).state_dict(), folder / "AASIST.pth")
     settings = Sections()
     settings.network.network_class = "asdf.networks.SSL_Linear"
     settings.front_end.front_end_class = "log_mel"
