@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
-
 import pytest
 import soundfile
 
 from tests.extras.service.conftest import network, running
 from tests.extras.service.test_speakers_of_uploads import TURNS, as_rttm
-from tests.scripts.chromium import needs_chromium, one
+from tests.scripts.chromium import needs_chromium, one, wait_for_drawing
 from tests.scripts.test_service_page import (
     browser,
     choose,
@@ -19,6 +16,7 @@ from tests.scripts.test_service_page import (
     plain_detector,
     recording,
     rows,
+    save_tables,
     wait_for_batch,
     wait_for_result,
     wait_until,
@@ -98,9 +96,6 @@ def test_turns_are_removed_before_they_are_used(opened, call):
 
 def test_turns_of_a_batch_go_with_the_recording_that_they_name(opened, call, tmp_path):
     """Those of one call are never taken for another's, and both tables have what was found."""
-    opened.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
-    )
     soundfile.write(call / "other.wav", 0.2 * sound(2 * RATE, 5), RATE)
     chosen = [call / name for name in ("other.wav", "turns.rttm", "my call.wav")]
     find(opened, "file").send_keys("\n".join(map(str, chosen)))
@@ -114,32 +109,27 @@ def test_turns_of_a_batch_go_with_the_recording_that_they_name(opened, call, tmp
         "Speakers",
         "There are no turns of this recording in turns.rttm.",
     ]
-    find(opened, "save-csv").click()
-    find(opened, "save-json").click()
-    saved = [tmp_path / "scores.csv", tmp_path / "scores.json"]
-    wait_until(opened, lambda _: all(path.is_file() for path in saved))
-    with saved[0].open(encoding="utf-8", newline="") as file:
-        table = list(csv.DictReader(file))
+    table, [_, answer] = save_tables(opened, tmp_path)
     assert [row["path"] for row in table] == ["other.wav", *4 * ["my call.wav"]]
     assert [row["speaker"] for row in table] == ["", "", "ann", "bob", "cy"]
-    [_, answer] = json.loads(saved[1].read_text(encoding="utf-8"))
     for row, entry in zip(table[2:], answer["speakers"], strict=True):
         assert row["score"] == ("" if entry["score"] is None else str(entry["score"]))
         assert row["verdict"] == (entry["verdict"] or "")
         assert float(row["overlapped_s"]) == entry["overlapped_s"]
 
 
-@pytest.mark.parametrize("width", [320, 375])
-def test_on_a_phone_all_of_it_is_seen(opened, call, width):
-    metrics = {"width": width, "height": 640, "deviceScaleFactor": 2, "mobile": True}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+def test_on_a_phone_all_of_it_is_seen(opened, call):
+    find(opened, "turns").send_keys(str(call / "turns.rttm"))
+    wait_until(opened, lambda b: find(b, "turns-chosen").text)
+    choose(opened, call / "my call.wav")
+    wait_for_result(opened)
     try:
-        find(opened, "turns").send_keys(str(call / "turns.rttm"))
-        wait_until(opened, lambda b: find(b, "turns-chosen").text)
-        choose(opened, call / "my call.wav")
-        wait_for_result(opened)
-        assert opened.execute_script("return document.documentElement.scrollWidth") <= width
-        inside = "const box = document.querySelector('#speakers .scroll');"
-        assert opened.execute_script(f"{inside} return box.scrollWidth <= box.clientWidth")
+        for width in (320, 375):
+            metrics = {"width": width, "height": 640, "deviceScaleFactor": 2, "mobile": True}
+            opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+            wait_for_drawing(opened)
+            assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+            inside = "const box = document.querySelector('#speakers .scroll');"
+            assert opened.execute_script(f"{inside} return box.scrollWidth <= box.clientWidth")
     finally:
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -235,17 +235,21 @@ def test_a_part_is_played_from_its_start_to_its_end(opened, detector, recording)
     assert float(player.get_property("currentTime")) == pytest.approx(end, abs=0.6)
 
 
-def test_a_file_is_dropped(opened, recording):
-    opened.execute_script(
+def drop(browser, files: list[tuple[str, bytes]]) -> None:
+    browser.execute_script(
         """
-        const made = new Uint8Array(arguments[0]);
         const transfer = new DataTransfer();
-        transfer.items.add(new File([made], 'dropped.wav', { type: 'audio/wav' }));
+        arguments[0].forEach(([name, bytes]) =>
+          transfer.items.add(new File([new Uint8Array(bytes)], name, { type: 'audio/wav' })));
         document.getElementById('drop').dispatchEvent(
           new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true }));
         """,
-        list(recording.read_bytes()[:20044]),
+        [(name, list(content)) for name, content in files],
     )
+
+
+def test_a_file_is_dropped(opened, recording):
+    drop(opened, [("dropped.wav", recording.read_bytes()[:20044])])
     wait_until(opened, lambda b: find(b, "error").text)
     # The first part of a WAV file, which promises more.
     assert "dropped.wav cannot be decoded to its end" in find(opened, "error").text
@@ -421,35 +425,30 @@ def test_several_files_are_scored_into_a_table(opened, detector, batch):
 
 
 def test_files_that_are_dropped_together_are_all_scored(opened, batch):
-    opened.execute_script(
-        """
-        const transfer = new DataTransfer();
-        arguments[0].forEach(([name, bytes]) =>
-          transfer.items.add(new File([new Uint8Array(bytes)], name, { type: 'audio/wav' })));
-        document.getElementById('drop').dispatchEvent(
-          new DragEvent('drop', { dataTransfer: transfer, bubbles: true, cancelable: true }));
-        """,
-        [(path.name, list(path.read_bytes())) for path in batch[:2]],
-    )
+    drop(opened, [(path.name, path.read_bytes()) for path in batch[:2]])
     wait_for_batch(opened, "2 of 2 scored")
     assert [row[0] for row in rows(opened)] == ["a.wav", "=b, 2.wav"]
 
 
-def test_the_table_is_saved_as_csv_and_as_json(opened, detector, network, batch, tmp_path):
-    opened.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+def save_tables(browser, folder: Path) -> tuple[list[dict], list[dict]]:
+    """Save the table as CSV and as JSON; return what is in them."""
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
     )
+    saved = [folder / "scores.csv", folder / "scores.json"]
+    for path in saved:
+        find(browser, f"save-{path.suffix[1:]}").click()
+    wait_until(browser, lambda _: all(path.is_file() for path in saved))
+    with saved[0].open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file)), json.loads(saved[1].read_text(encoding="utf-8"))
+
+
+def test_the_table_is_saved_as_csv_and_as_json(opened, detector, network, batch, tmp_path):
     find(opened, "file").send_keys("\n".join(map(str, batch)))
     wait_for_batch(opened, "3 of 4 scored, 1 could not be scored")
-    find(opened, "save-csv").click()
-    find(opened, "save-json").click()
-    saved = [tmp_path / "scores.csv", tmp_path / "scores.json"]
-    wait_until(opened, lambda _: all(path.is_file() for path in saved))
-    with saved[0].open(encoding="utf-8", newline="") as file:
-        table = list(csv.DictReader(file))
+    table, answers = save_tables(opened, tmp_path)
     # What a spreadsheet would compute is text.
     assert [row["path"] for row in table] == ["a.wav", "'=b, 2.wav", "letter.wav", "c.wav"]
-    answers = json.loads(saved[1].read_text(encoding="utf-8"))
     for path, row, answer in zip(batch, table, answers, strict=True):
         (recording,) = answer["recordings"]
         assert recording["path"] == path.name
