@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 import torch
 
@@ -48,9 +46,7 @@ wide.hidden = 5
 def wide(recipe):
     recipe.add_configs(CONFIG)
     (recipe.folder / "my_network.py").write_text(NETWORK)
-    yield recipe
-    for name in ("my_network", "small_networks"):
-        sys.modules.pop(name, None)
+    return recipe
 
 
 def test_commands_know_the_section(wide, capsys):

@@ -10,10 +10,10 @@ from asdf.__main__ import main
 from asdf.evaluation import read_scores
 from tests.test_your_own import EXAMPLES
 
-CONFIG = """
+SHOWN = "\n".join(EXAMPLES["reference"].lines)
+CONFIG = f"""
 beside < debug
-network.network_class = 'reference.BesideReference'
-front_end.architecture = 'tiny'
+{SHOWN}
 network.max_epochs = 1
 network.minibatch_size = 8
 recipe.training_sets = ('train',)

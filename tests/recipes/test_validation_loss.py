@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -51,9 +50,7 @@ SSL = ("network.network_class=asdf.networks.SSL_ASP", "front_end.architecture=ti
 @pytest.fixture
 def mine(recipe):
     (recipe.folder / "my_losses.py").write_text(LOSSES)
-    yield recipe
-    for name in ("my_losses", "small_networks"):
-        sys.modules.pop(name, None)
+    return recipe
 
 
 def evaluations(system) -> list[dict]:
