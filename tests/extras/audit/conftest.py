@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,13 @@ def voice(rng: np.random.Generator) -> np.ndarray:
     return speech + rng.normal(0, 3e-4, len(speech))
 
 
+@cache
+def voices(count: int, seed: int) -> list[np.ndarray]:
+    """Return the sounds that the corpora of a seed share, which nobody changes in place."""
+    rng = np.random.default_rng(seed)
+    return [voice(rng) for _ in range(count)]
+
+
 def write_corpus(
     folder: Path,
     change: Change | None = None,
@@ -46,12 +54,11 @@ def write_corpus(
         change: Function that alters the spoofs; None: they are as the bona fide recordings.
         write: Function that writes a spoof; None: as FLAC, like the bona fide ones.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, count])
     folder.mkdir(parents=True, exist_ok=True)
     labels = rng.permutation(np.arange(count) % 2)
     lines = ["utterance\tlabel\tspeaker"]
-    for index, label in enumerate(labels):
-        samples = voice(rng)
+    for index, (label, samples) in enumerate(zip(labels, voices(count, seed), strict=True)):
         path = folder / f"u{rng.integers(10**6):06}.flac"
         if not label and change is not None:
             samples = change(samples, rng)

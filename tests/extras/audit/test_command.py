@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+import asdf.extras.audit.auditing as auditing
+import asdf.extras.audit.measuring as measuring
 from asdf.__main__ import main
 from tests.extras.audit.conftest import write_corpus
 
@@ -54,8 +56,6 @@ def test_a_killed_process_is_one_message(tmp_path, capsys, killed_workers) -> No
 def test_what_was_measured_before_a_stop_is_not_measured_again(
     tmp_path, capsys, monkeypatch
 ) -> None:
-    import asdf.extras.audit.measuring as measuring
-
     table = write_corpus(tmp_path / "corpus", count=20)
     words = ["audit", str(table), "--json", str(tmp_path / "a.json"), "--workers", "0"]
     words += ["--no-joint", "--replicates", "20"]
@@ -68,28 +68,20 @@ def test_what_was_measured_before_a_stop_is_not_measured_again(
         measured.append(path)
         return original(path)
 
+    def stopped_at_once(*arguments):
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(measuring, "measure", stopped)
     assert main(words) == 130
     monkeypatch.setattr(measuring, "measure", lambda path: measured.append(path) or original(path))
-    main(words)
+    # A second stop, while the features are compared.
+    with monkeypatch.context() as patch:
+        patch.setattr(auditing, "audit_recordings", stopped_at_once)
+        assert main(words) == 130
     assert len(measured) == len(set(measured)) == 20
     assert "resuming: 12 recordings were measured before" in capsys.readouterr().err
-
-
-def test_a_stop_while_comparing_keeps_what_was_read(tmp_path, capsys, monkeypatch) -> None:
-    import asdf.extras.audit.auditing
-
-    table = write_corpus(tmp_path / "corpus", count=20)
-    words = ["audit", str(table), "--json", str(tmp_path / "a.json"), "--workers", "0"]
-    words += ["--no-joint", "--replicates", "20"]
-
-    def stopped(*arguments):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(asdf.extras.audit.auditing, "audit_recordings", stopped)
-        assert main(words) == 130
     main(words)
+    assert len(measured) == 20
     assert "resuming: 20 recordings were measured before" in capsys.readouterr().err
     assert not list(tmp_path.glob(".*.progress"))
 

@@ -25,12 +25,13 @@ def drawn(seed=0, bona_fide=80, spoof=120):
     return rng.normal(2, 2, bona_fide), rng.normal(-2, 2, spoof)
 
 
-def supported(bona_fide, spoof, method="logistic"):
+def supported(bona_fide, spoof, method="logistic", replicates=500):
     """Return a calibration of the scores, with its bounds and its intervals."""
     scores = np.concatenate([bona_fide, spoof])
     labels = np.repeat([1, 0], [len(bona_fide), len(spoof)])
     learnt_from = CalibrationSet(Scores([f"{i}" for i in range(len(scores))], labels, scores))
-    calibration = with_support(calibrate(bona_fide, spoof, method=method), learnt_from)
+    plain = calibrate(bona_fide, spoof, method=method)
+    calibration = with_support(plain, learnt_from, replicates=replicates)
     return calibration, Intervals(calibration, "net.pt")
 
 
@@ -124,7 +125,7 @@ def test_they_come_back_from_a_file_of_json():
 
     bona_fide, spoof = drawn()
     for method in METHODS:
-        calibration, intervals = supported(bona_fide, spoof, method)
+        calibration, intervals = supported(bona_fide, spoof, method, replicates=20)
         again = read_calibration(json.loads(json.dumps(calibration.content())), "net.json")
         assert again == calibration
         assert Intervals(again, "net.json").interval(0.7) == intervals.interval(0.7)

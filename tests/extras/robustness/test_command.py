@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+import asdf.scoring.detector
+import asdf.scoring.document
 from asdf.__main__ import main
 from asdf.runs.files import lock_work
 from tests.extras.robustness.conftest import LevelDetector
@@ -13,9 +15,6 @@ from tests.extras.robustness.conftest import LevelDetector
 
 @pytest.fixture
 def detectors(monkeypatch):
-    import asdf.scoring.detector
-    import asdf.scoring.document
-
     opened = []
 
     def make(network, *arguments, **options):

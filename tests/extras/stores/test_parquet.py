@@ -102,6 +102,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow_but("fork")
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_processes_read_the_same(packed: Path, tmp_path: Path, start: str) -> None:
     script = tmp_path / "read.py"

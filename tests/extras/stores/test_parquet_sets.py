@@ -195,14 +195,9 @@ def test_a_list_in_parquet(tmp_path: Path) -> None:
     (tmp_path / "odss/natural").mkdir(parents=True)
     soundfile.write(tmp_path / "odss/natural/1.wav", np.zeros(1600), 16000)
     soundfile.write(tmp_path / "odss/2.wav", np.zeros(1600), 16000)
-    table = pa.table(
-        {
-            "ID": ["1", "2"],
-            "path": ["natural/1.wav", "2.wav"],
-            "label": ["bonafide", "spoof"],
-            "dataset_name": ["ODSS", "ODSS"],
-        }
-    )
+    columns = {"ID": ["1", "2"], "path": ["natural/1.wav", "2.wav"]}
+    columns |= {"label": ["bonafide", "spoof"], "dataset_name": ["ODSS", "ODSS"]}
+    table = pa.table(columns)
     (tmp_path / "odss/lists").mkdir()
     pq.write_table(table, tmp_path / "odss/lists/train.parquet")
     trials = Corpus("lists/train.parquet", folder="odss").read("odss", tmp_path)

@@ -164,34 +164,3 @@ def make_case(kind: str, one_class: bool = False) -> Case:
         bias = None
     pretraining = {name: torch.randn(shape) for name, shape in shapes.items()}
     return Case(ssl.eval(), layer_norm, repr(literal), weight, bias, pretraining)
-
-
-def parameters_of_published(
-    dimension: int,
-    layers: int,
-    width: int,
-    layer_norm: bool = True,
-    conv_bias: bool = True,
-    targets: int = 0,
-) -> int:
-    """Count the numbers of one of fairseq's networks by hand, with those of its pretraining.
-
-    Args:
-        width: of the space of targets, `final_dim`.
-        targets: HuBERT's classes; 0 for wav2vec 2.0.
-    """
-    feed_forward = 4 * dimension
-    convolutions = 512 * 10 + 4 * 512 * 512 * 3 + 2 * 512 * 512 * 2
-    convolutions += 7 * 512 if conv_bias else 0
-    norms = 2 * 512 * (7 if layer_norm else 1)
-    projection = 2 * 512 + 512 * dimension + dimension
-    positions = dimension * (dimension // 16) * 128 + 128 + dimension
-    attention = 4 * (dimension * dimension + dimension)
-    dense = 2 * dimension * feed_forward + feed_forward + dimension
-    encoder = layers * (attention + dense + 4 * dimension) + 2 * dimension
-    pretraining = dimension + dimension * width + width
-    if targets:
-        pretraining += targets * width
-    else:
-        pretraining += 640 * (width // 2) + 640 * 512 + 640 + width * width + width
-    return convolutions + norms + projection + positions + encoder + pretraining

@@ -19,3 +19,27 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
         return status, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def done(run: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Run a command that has to succeed; its output."""
+
+    def done(*words: object) -> str:
+        status, said, errors = run(*words)
+        assert status == 0, errors
+        return said
+
+    return done
+
+
+@pytest.fixture
+def failed(run: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Run a command that has to end with a status and without output; its errors."""
+
+    def failed(status: int, *words: object) -> str:
+        ended, said, errors = run(*words)
+        assert (ended, said) == (status, ""), errors
+        return errors
+
+    return failed

@@ -121,7 +121,7 @@ def described(read: Imported) -> tuple[object, ...]:
     return recognised.layout, notes, read.file.settings, recognised.loss
 
 
-@pytest.mark.slow_but("AASIST_L", "SSL_SLS", "RawNet2", "DF-Arena", "AntiDeepfake", "lfcc_specrnet")
+@pytest.mark.slow_but("AASIST_L", "AntiDeepfake")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_layout_is_the_same_detector_in_any_checkpoint(layout, tmp_path):
     state, settings = detector_of(layout)

@@ -12,9 +12,9 @@ from asdf.corpora import KNOWN
 from asdf.facts import Published
 from asdf.trials.lists import read_list
 from asdf.trials.table import read_trials
-from tests.unit.commands.running import runner
+from tests.unit.commands.running import Runner
 
-run = runner("corpora")
+run = Runner("corpora")
 
 AUDIO = "ASVspoof2021_LA_eval/flac"
 KEYS = """LA_0009 LA_E_1 alaw ita_tx A07 spoof notrim eval
@@ -36,8 +36,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_the_names_and_what_each_corpus_needs(capsys) -> None:
-    status, out, _ = run(capsys)
-    assert status == 0
+    out = run.ok(capsys)
     lines = out.split("\n\n")[0].splitlines()
     assert [line.split()[0] for line in lines if not line.startswith(" ")] == list(KNOWN)
     assert "eval 148,176 trials (14,816 bona fide), progress 16,464 trials, hidden 16,926" in out

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from asdf.evaluation import cllr, eer
 from asdf.metrics.calibration import Calibration
 from asdf.trials.how_scored import PUBLISHED, WHOLE, HowScored
 from asdf.trials.scored_files import write_how_scored
-from tests.unit.commands.running import runner, value
+from tests.unit.commands.running import Runner, value
 from tests.unit.conftest import write_small_network
 from tests.unit.metrics.test_reference_values import TABLE
 
@@ -39,10 +38,15 @@ def labelled(values, count: int = COUNT) -> str:
     return "".join(f"{name}.wav {label} {value}\n" for name, label, value in rows)
 
 
-def run(capsys, *words):
-    """Return status, output and errors, without bootstrap if the words do not ask for one."""
-    more = [] if "--replicates" in words else ["--replicates", "0"]
-    return runner("evaluate")(capsys, *words, *more)
+class Evaluate(Runner):
+    """The command without a bootstrap, if its words do not ask for one."""
+
+    def __call__(self, capsys, *words):
+        more = [] if "--replicates" in words else ["--replicates", "0"]
+        return super().__call__(capsys, *words, *more)
+
+
+run = Evaluate("evaluate")
 
 
 @pytest.fixture
@@ -106,8 +110,7 @@ def test_the_digits_of_small_examples(
     path = tmp_path / "small.txt"
     lines = [f"b{i} 1 {score}\n" for i, score in enumerate(bona_fide)]
     path.write_text("".join(lines + [f"s{i} 0 {score}\n" for i, score in enumerate(spoof)]))
-    status, out, _ = run(capsys, path, "--json", tmp_path / "out.json")
-    assert status == 0
+    out = run.ok(capsys, path, "--json", tmp_path / "out.json")
     (record,) = json.loads((tmp_path / "out.json").read_text())
     names = ("eer_threshold", "min_dcf", "act_dcf", "cllr")
     values = [threshold, minimum, actual, llr_cost]
@@ -166,32 +169,23 @@ def test_what_is_right_is_not_remarked(capsys, folder):
         assert status == 0 and "inverted" not in err and "letter case" not in err
 
 
-def test_all_subsets_together_are_warned_of(capsys, folder):
-    status, out, err = run(capsys, *PROTOCOL)
-    assert status == 0 and "90: 30 bona fide, 60 spoof" in out
-    assert err.startswith(
-        "warning: scores: these are 90 trials of all subsets (eval 60, progress 30)"
-    )
-    assert "--subset eval" in err
-
-
 def test_others_are_errors_unless_left_out(capsys, folder):
     with open("scores.txt", "a") as file:
         file.write("stranger 1\n")
-    status, _, err = run(capsys, *PROTOCOL)
-    assert status == 1
-    assert "1 of 91 scored trials are not in the protocol: 'stranger'" in err
+    run.refused(capsys, 1, "1 of 91 scored trials are not in the protocol: 'stranger'", *PROTOCOL)
     status, out, err = run(capsys, *PROTOCOL, "--ignore-others")
     assert status == 0 and "scores.txt: 1 scored trials ignored, 90 evaluated\n" in err
     assert "90: 30 bona fide, 60 spoof" in out
+    # Trials of all subsets are warned of.
+    subsets = "warning: scores: these are 90 trials of all subsets (eval 60, progress 30)"
+    assert subsets in err and "--subset eval" in err
 
 
 def test_systems_side_by_side(capsys, folder):
     rows = zip(NAMES, VALUES, LABELS, strict=True)
     Path("better.txt").write_text("".join(f"{n} {v + 3 * label}\n" for n, v, label in rows))
     words = ["--csv", "t.csv", "--latex", "t.tex", "--replicates", "200"]
-    status, out, _ = run(capsys, *OF_EVAL, *words, "better.txt")
-    assert status == 0
+    out = run.ok(capsys, *OF_EVAL, *words, "better.txt")
     table = out[out.rindex("         EER %") :].splitlines()
     first, second = table[1].split(), table[2].split()
     assert (first[0], second[0]) == ("scores", "better")
@@ -239,6 +233,10 @@ def test_submission(capsys, folder):
         (["pair.txt", "--scored-length", "long"], 2, "long"),
         (["pair.txt", "--decisions", "--ratios", "t.svg"], 2, "plots need scores"),
         (["pair.txt", "--ratios", "."], 2, "plots are written as pdf, png, svg"),
+        (["pair.txt", "--plot", "det.doc"], 2, "plots are written as pdf, png, svg"),
+        (["pair.txt", "--threshold-by", "eer"], 2, "describe the set of --threshold-from"),
+        (["pair.txt", "--threshold", "nan"], 2, "finite"),
+        (["scores.txt", "--decisions"], 2, "have no labels"),
         ([*PROTOCOL, "--by", "attack,codek"], 2, "no column codek. Columns: attack, speaker"),
         ([*PROTOCOL, "--subset", "evaluation"], 2, "eval, progress"),
         (["a=pair.txt", "a=scores.txt"], 2, "'a' is empty or names several systems"),
@@ -315,9 +313,9 @@ def test_no_system_is_the_best_of_different_lengths(capsys, tmp_path):
     assert run(capsys, *words, "--scored-length", "whole")[1].count("*") == 3
 
 
-def test_files_are_written_where_nobody_reads_the_tables(folder):
+def test_files_are_written_where_nobody_reads_the_tables(warm, folder):
     outputs = ["--json", "out.json", "--csv", "out.csv", "--latex", "out.tex"]
-    command = [sys.executable, "-m", "asdf", "evaluate", "pair.txt", "pair.txt", *outputs]
+    command = [warm(), "-m", "asdf", "evaluate", "pair.txt", "pair.txt", *outputs]
     read, write = os.pipe()
     os.close(read)
     sinks = [(write, 0)]
@@ -376,8 +374,9 @@ def test_a_calibrated_network_makes_ratios_of_its_scores(capsys, llrs, tmp_path)
     assert system["cllr"] == pytest.approx(expected, abs=1e-12)
 
     write_how_scored(llrs, HowScored(WHOLE, network="0" * 64, trials=len(NAMES)))
-    status, _, err = run(capsys, *words)
-    assert status == 1 and "are from another network than" in err
+    run.refused(capsys, 1, "are from another network than", *words)
+    write_small_network(network)
+    run.refused(capsys, 2, "is not calibrated: python -m asdf calibrate", *words)
 
 
 def test_a_threshold_of_scores_decides_the_same_of_their_ratios(capsys, llrs, tmp_path):
@@ -403,9 +402,3 @@ def test_a_threshold_of_scores_decides_the_same_of_their_ratios(capsys, llrs, tm
     expected = 2 * of_scores["decisions"]["threshold"] + 1
     assert system["decisions"]["threshold"] == pytest.approx(expected, abs=1e-9)
     assert system["decisions"]["accuracy"] == of_scores["decisions"]["accuracy"]
-
-
-def test_a_network_without_calibration_makes_no_ratios(capsys, llrs, tmp_path):
-    network = write_small_network(tmp_path / "net.pt")
-    status, _, err = run(capsys, llrs, "--calibration", network)
-    assert status == 2 and "is not calibrated: python -m asdf calibrate" in err

@@ -125,15 +125,6 @@ def test_curves(scores, out, tmp_path, monkeypatch, capsys, words, expected):
     assert f"{len(expected)} curve" in capsys.readouterr().out
 
 
-def test_systems_on_the_trials_of_a_protocol(scores, out, tmp_path, capsys):
-    protocol, other = tmp_path / "protocol.txt", tmp_path / "other.txt"
-    protocol.write_text("S1 U1 - - bonafide\nS1 U3 - A07 spoof\n")
-    other.write_text("U1 0.5\nU3 0.75\n")
-    assert draw(out, scores, other, "--protocol", protocol, "--ignore-others") == 0
-    assert "2 scored trials ignored, 2 evaluated" in capsys.readouterr().err
-    assert labels(out) == ["net: EER 0.00 %", "other: EER 100.00 %"]
-
-
 def test_a_column_without_curves_is_warned_of(scores, out, tmp_path, capsys):
     protocol = tmp_path / "protocol.tsv"
     rows = "".join(f"U{i}\t{int(i < 3)}\topus\n" for i in range(1, 5))
@@ -141,11 +132,3 @@ def test_a_column_without_curves_is_warned_of(scores, out, tmp_path, capsys):
     assert draw(out, scores, "--protocol", protocol, "--by", "codec") == 0
     assert "all trials have the same value" in capsys.readouterr().err
     assert labels(out) == ["net: EER 50.00 %"]
-
-
-def test_what_is_refused(scores, tmp_path, capsys):
-    assert draw(tmp_path / "det.pdf", scores, "--by", "codec") == 2
-    assert "no column codec. Columns: only attack" in capsys.readouterr().err
-    assert draw(tmp_path / "det.doc", scores) == 2
-    assert "plots are written as pdf, png, svg" in capsys.readouterr().err
-    assert not list(tmp_path.glob("det*"))

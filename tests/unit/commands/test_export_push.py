@@ -6,13 +6,19 @@ import json
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 
 import asdf
 from asdf.__main__ import main
 from asdf.audio.speech import repeat_to
 from asdf.interchange import read_detector
-from tests.unit.conftest import sound
+from tests.unit.conftest import sound, write_small_network
+
+
+@pytest.fixture(scope="module")
+def network_file(tmp_path_factory):
+    return write_small_network(tmp_path_factory.mktemp("net") / "net.pt")
 
 
 @pytest.fixture
@@ -25,16 +31,12 @@ def push(network_file, *options: str, name: str = "org/net") -> int:
     return main(["export", str(network_file), "--push", name, *options])
 
 
-def test_what_is_pushed_is_the_same_detector(hub, token, network_file, capsys):
+def test_what_is_pushed_is_the_same_detector(hub, token, network_file, tmp_path, capsys):
     assert push(network_file) == 0
     repository = hub.repositories["org/net"]
     commit = repository.refs["main"]
-    assert sorted(repository.commits[commit]) == [
-        ".gitattributes",
-        "README.md",
-        "config.json",
-        "model.safetensors",
-    ]
+    files = [".gitattributes", "README.md", "config.json", "model.safetensors"]
+    assert sorted(repository.commits[commit]) == files
     assert repository.messages == ["Add net"]
     said = capsys.readouterr().out
     assert f"published: {hub.url}/org/net/commit/{commit}" in said
@@ -50,6 +52,12 @@ def test_what_is_pushed_is_the_same_detector(hub, token, network_file, capsys):
     mine, _ = read_detector(network_file)
     theirs, _ = read_detector(detector.source)
     torch.testing.assert_close(theirs.state_dict(), mine.state_dict(), rtol=0, atol=0)
+    # Scores state the commit.
+    soundfile.write(tmp_path / "a.wav", waveform, 16000)
+    words = ["score", "hub:org/net", str(tmp_path / "a.wav"), "--json", str(tmp_path / "s.json")]
+    assert main(words) == 0
+    assert json.loads((tmp_path / "s.json").read_text())["network"] == detector.source
+    assert f"network: {detector.source}\n" in capsys.readouterr().err
 
 
 def test_the_card_names_the_repository_and_the_licence(hub, token, network_file):
@@ -87,13 +95,11 @@ def test_a_private_repository(hub, token, network_file, capsys):
     assert push(network_file, "--private") == 0
     assert hub.repositories["org/net"].private
     assert asdf.Detector("hub:org/net").source.startswith("hub:org/net@")
-
-
-def test_nothing_private_goes_to_a_public_repository(hub, token, network_file, capsys):
-    hub.repository("org/net").commit({"note.md": b"first"})
-    assert push(network_file, "--private") == 1
-    assert "hub:org/net exists and is public; nothing was pushed" in capsys.readouterr().err
-    assert len(hub.repositories["org/net"].commits) == 1
+    # Nothing private goes to a public one.
+    hub.repository("org/open").commit({"note.md": b"first"})
+    assert push(network_file, "--private", name="org/open") == 1
+    assert "hub:org/open exists and is public; nothing was pushed" in capsys.readouterr().err
+    assert len(hub.repositories["org/open"].commits) == 1
 
 
 @pytest.mark.parametrize(
@@ -133,16 +139,6 @@ def test_who_may_not_push(
 def test_options_that_do_not_fit(options, message, network_file, capsys):
     assert main(["export", str(network_file), *options]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_scores_state_the_commit(hub, token, network_file, recordings, tmp_path, capsys):
-    push(network_file)
-    commit = hub.repositories["org/net"].refs["main"]
-    out = tmp_path / "scores.json"
-    words = ["score", "hub:org/net", str(recordings / "a.wav"), "--json"]
-    assert main([*words, str(out)]) == 0
-    assert json.loads(out.read_text())["network"] == f"hub:org/net@{commit}"
-    assert f"network: hub:org/net@{commit}\n" in capsys.readouterr().err
 
 
 def test_a_pushed_transformers_folder_loads_by_its_name(hub, token, network_file):

@@ -12,24 +12,30 @@ from asdf.segments import Segment, Timed, merged, write_rttm
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "localisation.npz"
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
     """The reference recordings as a text of frame scores and an RTTM."""
+    folder = tmp_path_factory.mktemp("localise")
     with np.load(REFERENCE) as data:
         frames = data["frames"]
         segments = data["segments"]
     lines = []
     for number, frame, score, _ in frames.tolist():
         lines.append(f"u{number:.0f} {frame:.0f} {score!r} {-score!r}\n")
-    (tmp_path / "frames.txt").write_text("".join(lines))
+    (folder / "frames.txt").write_text("".join(lines))
     recordings = {}
     for number in range(30):
         parts = segments[segments[:, 0] == number].tolist()
         spoofed = merged(Segment(start, end) for _, start, end, label in parts if label == 0)
         recordings[f"u{number}"] = Timed(spoofed, parts[-1][2])
-    write_rttm(tmp_path / "rttm", recordings)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    write_rttm(folder / "rttm", recordings)
+    return folder
+
+
+@pytest.fixture
+def folder(written, monkeypatch):
+    monkeypatch.chdir(written)
+    return written
 
 
 def test_the_table_and_the_json_have_the_reference_values(folder, capsys):

@@ -12,9 +12,9 @@ from asdf.metrics.tandem import TandemPath
 from asdf.tasks.sasv.command import path_csv
 from asdf.tasks.sasv.sasv_files import read_sasv_keys, read_sasv_scores, with_keys
 from asdf.tasks.sasv.sasv_measures import sasv_result
-from tests.unit.commands.running import runner
+from tests.unit.commands.running import Runner
 
-run = runner("sasv")
+run = Runner("sasv")
 
 SIZES = [30, 40, 60]
 
@@ -99,8 +99,7 @@ def test_a_fusion_before_and_after(capsys, folder):
 
 def test_systems_in_files_of_their_own(capsys, folder):
     apart = ["eval_cm.txt", "--asv", "eval_asv.txt", "--keys", "eval_keys.tsv"]
-    status, out, _ = run(capsys, *apart, "--replicates", "0")
-    assert status == 0
+    out = run.ok(capsys, *apart, "--replicates", "0")
     together = run(capsys, "eval.tsv", "--keys", "eval_keys.tsv", "--replicates", "0")[1]
     assert value(out, "t-EER") == value(together, "t-EER")
     status, out, _ = run(
@@ -125,8 +124,7 @@ def test_costs_change_the_a_dcf(capsys, folder):
 
 def test_several_systems(capsys, folder):
     words = ["A=eval.tsv", "B=eval.tsv", "--keys", "eval_keys.tsv", "--replicates", "0"]
-    status, out, _ = run(capsys, *words)
-    assert status == 0
+    out = run.ok(capsys, *words)
     assert re.search(r"^A +0\.\d+ .*\nB +0\.\d+ ", out, re.MULTILINE)
 
 

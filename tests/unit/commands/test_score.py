@@ -38,18 +38,23 @@ HEADING = (
 )
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def five(tmp_path_factory):
     """Five recordings of half a second and more; the last is longer than the network's input."""
-    folder = tmp_path / "recordings"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("five")
     soundfile.write(folder / "a.wav", sound(9000), 16000)
     soundfile.write(folder / "b.flac", sound(8500, 1), 16000)
     soundfile.write(folder / "c.WAV", sound(9000, 2), 16000)
     soundfile.write(folder / "d.ogg", np.outer(sound(30000, 3), [1, 0.5]), 44100)
     soundfile.write(folder / "e.mp3", sound(60000, 5), 48000)
-    monkeypatch.chdir(tmp_path)
     return folder
+
+
+@pytest.fixture
+def folder(five, tmp_path, monkeypatch):
+    """A copy of them in a folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(five, tmp_path / "recordings")
 
 
 def settings():
@@ -74,24 +79,30 @@ def score(capsys, network):
     return run
 
 
-def expected(network, folder):
-    detector = asdf.Detector(network, "cpu")
-    return [detector.score_whole(folder / name).score for name in NAMES]
+@pytest.fixture(scope="module")
+def detector(network):
+    return asdf.Detector(network, "cpu")
 
 
-def trials(network, folder):
-    detector = asdf.Detector(network, "cpu")
-    return [detector.score_trial(folder / name) for name in NAMES]
+@pytest.fixture(scope="module")
+def expected(detector, five):
+    """The scores of the whole recordings."""
+    return [detector.score_whole(five / name).score for name in NAMES]
 
 
-def test_one_line_a_recording_in_order(folder, score, network):
+@pytest.fixture(scope="module")
+def trials(detector, five):
+    """The scores of as much of them as a protocol hears."""
+    return [detector.score_trial(five / name) for name in NAMES]
+
+
+def test_one_line_a_recording_in_order(folder, score, detector, expected):
     status, lines, errors = score("recordings")
     assert (status, errors) == (0, HEADING)
-    scores = expected(network, folder)
     assert [line.split("\t")[:2] for line in lines] == [
-        [f"recordings/{name}", f"{value:.4f}"] for name, value in zip(NAMES, scores, strict=True)
+        [f"recordings/{name}", f"{value:.4f}"] for name, value in zip(NAMES, expected, strict=True)
     ]
-    lowest = asdf.Detector(network, "cpu").score_whole(folder / "e.mp3").lowest
+    lowest = detector.score_whole(folder / "e.mp3").lowest
     span = "0:00-0:01" if lowest.start_s == 0 else "0:00.2-0:01.2"
     notes = f"mean of 2 windows, lowest {lowest.score:.4f} at {span}"
     assert [line.split("\t")[2:] for line in lines] == [[], [], [], [], [notes]]
@@ -117,8 +128,7 @@ def test_without_an_output_what_was_shown_is_not_kept(folder, score, monkeypatch
     assert held == []
 
 
-def test_trial_scores_are_of_as_much_as_the_protocol_hears(folder, score, network):
-    values = trials(network, folder)
+def test_trial_scores_are_of_as_much_as_the_protocol_hears(folder, score, trials):
     (folder / "list.txt").write_text("".join(f"{name} 1\n" for name in NAMES))
     message = (
         "trial scores of whole recordings up to 16,000 samples (1 s), of longer ones the "
@@ -128,7 +138,7 @@ def test_trial_scores_are_of_as_much_as_the_protocol_hears(folder, score, networ
     for words in (("recordings", "--trial"), (folder / "list.txt",)):
         status, lines, errors = score(*words)
         assert status == 0
-        assert [line.split("\t")[1] for line in lines] == [f"{value:.4f}" for value in values]
+        assert [line.split("\t")[1] for line in lines] == [f"{value:.4f}" for value in trials]
         assert lines[4].split("\t")[2:] == [cut]
         # A remark stands once: in the line of its recording.
         assert [line for line in errors.splitlines() if "asdf" not in line] == [
@@ -200,19 +210,6 @@ def test_a_network_that_is_missing_is_named_before_slow_imports(folder):
     assert torch_is_there == "False"
 
 
-def test_a_threshold_gives_verdicts(folder, score, network):
-    scores = expected(network, folder)
-    threshold = sorted(scores)[2]
-    status, lines, errors = score(
-        "recordings", f"--threshold={threshold!r}", "--speech-check", "off"
-    )
-    assert status == 0
-    assert [line.split("\t")[2] for line in lines] == [
-        "bona fide" if value >= threshold - 1e-6 else "spoof" for value in scores
-    ]
-    assert "bona fide from a score of" in errors
-
-
 def test_a_broken_file_is_reported_and_the_rest_go_on(folder, score):
     (folder / "b2.wav").write_text("no sound")
     status, lines, errors = score("recordings", "--json", "out.json")
@@ -271,23 +268,16 @@ def test_what_was_begun_in_another_precision_begins_anew(folder, score, monkeypa
     assert [row["precision"] for row in rows] == ["fp32"] * 5
 
 
-def test_csv_and_json_hold_the_very_numbers(folder, score, network):
-    detector = asdf.Detector(network, "cpu")
+def test_csv_and_json_hold_the_very_numbers(folder, score, detector, trials):
     (folder / "list.txt").write_text("a.wav 1\nc.WAV 0\n")
-    options = (
-        "--csv",
-        "o/out.csv",
-        "--json",
-        "o/out.json",
-        "--window",
-        "0.25",
-        "--hop",
-        "0.125",
-        "--threshold",
-        "0",
+    # One of the two recordings is not above it.
+    threshold = (float(trials[0]) + float(trials[2])) / 2
+    options = "--csv o/out.csv --json o/out.json --window 0.25 --hop 0.125 --speech-check off"
+    status, lines, errors = score(
+        folder / "list.txt", *options.split(), f"--threshold={threshold!r}"
     )
-    status, lines, errors = score(folder / "list.txt", *options)
     assert status == 0
+    assert "bona fide from a score of" in errors
     rows = list(csv.DictReader((folder.parent / "o/out.csv").open()))
     header = "path start_s end_s score verdict label error seconds seconds_scored remark lowest "
     header += "lowest_start_s"
@@ -299,16 +289,16 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, network):
         (str(folder / "c.WAV"), "0"),
     ]
     written = json.loads((folder.parent / "o/out.json").read_text())
-    assert (written["kind"], written["threshold"]) == ("score", 0.0)
+    assert (written["kind"], written["threshold"]) == ("score", threshold)
+    assert {row["verdict"] for row in whole} == {"bona fide", "spoof"}
     for row, entry, name in zip(whole, written["recordings"], ("a.wav", "c.WAV"), strict=True):
         assert (
             float(row["score"])
             == entry["score"]
             == pytest.approx(detector.score_trial(folder / name), abs=1e-6)
         )
-        assert (
-            row["verdict"] == entry["verdict"] == ("bona fide" if entry["score"] >= 0 else "spoof")
-        )
+        verdict = "bona fide" if entry["score"] >= threshold else "spoof"
+        assert row["verdict"] == entry["verdict"] == verdict
         windows = detector.score_over_time(folder / name, 0.25, 0.125)
         parts = [part for part in rows if part["path"] == row["path"] and part["start_s"]]
         for shown in (entry["windows"], parts):
@@ -379,17 +369,21 @@ def test_pictures_of_one_name_do_not_overwrite_each_other(folder, score):
     ]
 
 
-def test_a_calibrated_network_prints_llrs_and_verdicts(folder, score, network, tmp_path):
-    calibration = Calibration(2.0, 1.0, 0.5, 0.05, 1.0, 10.0)
+def test_a_calibrated_network_prints_llrs_and_verdicts(folder, score, expected, tmp_path):
+    # So steep that no ratio is undecided: from -2 and 2 on.
+    lower, higher = sorted(expected)[2:4]
+    scale, middle = 4 / (higher - lower), (lower + higher) / 2
+    calibration = Calibration(scale, -scale * middle, 0.5, 0.05, 1.0, 10.0)
     path = write_small_network(
         tmp_path / "calibrated.pt", settings(), calibration=calibration.content()
     )
-    plain = expected(network, folder)
     words = ("recordings", "--csv", "out.csv", "--speech-check", "off")
     status, lines, errors = score(*words, network=str(path))
     assert status == 0
     llrs = [float(line.split("\t")[1]) for line in lines]
-    np.testing.assert_allclose(llrs, 2 * np.array(plain) + 1, atol=1e-4)
+    np.testing.assert_allclose(
+        llrs, scale * (np.array(expected) - middle), atol=1e-6 * scale + 5e-5
+    )
     assert [line.split("\t")[2] for line in lines] == [
         "bona fide" if llr >= 0.5 else "spoof" for llr in llrs
     ]
@@ -398,11 +392,10 @@ def test_a_calibrated_network_prints_llrs_and_verdicts(folder, score, network, t
 
 
 def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
-    folder, score, network, tmp_path
+    folder, score, trials, tmp_path
 ):
-    (folder / "list.txt").write_text(
-        "".join(f"{name} {int(position < 2)}\n" for position, name in enumerate(NAMES))
-    )
+    lines = [f"{name} {int(position < 2)}\n" for position, name in enumerate(NAMES)]
+    (folder / "list.txt").write_text("".join(lines))
     path = write_small_network(
         tmp_path / "c.pt", settings(), calibration=Calibration(2.0, 1.0, 0.5).content()
     )
@@ -411,7 +404,7 @@ def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
     written = read_scores(folder.parent / "scores.txt")
     assert written.ids == NAMES
     assert written.labels.tolist() == [1, 1, 0, 0, 0]
-    np.testing.assert_allclose(written.scores, trials(network, folder), atol=1e-6)
+    np.testing.assert_allclose(written.scores, trials, atol=1e-6)
     length = json.loads((folder.parent / "scores.scored.json").read_text())
     assert length.pop("engine") == ("packed" if is_available() else "plain")
     assert length.pop("network") == network_digest(path)
@@ -424,13 +417,6 @@ def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
     assert status == 1
     assert "other.txt was not written" in errors
     assert not (folder.parent / "other.txt").exists()
-
-
-def test_names_stay_one_field_of_one_line(folder, score):
-    (folder / "a.wav").rename(folder / "a\tb\nc.wav")
-    _, lines, _ = score(folder / "a\tb\nc.wav", "--csv", "out.csv")
-    assert len(lines) == 1
-    assert lines[0].split("\t")[0].endswith(r"a\tb\nc.wav")
 
 
 def test_a_folder_of_one_class_gets_a_score_file(folder, score):
@@ -520,26 +506,23 @@ def test_full_length(folder, network, score):
     assert "longer than 1,000,000 samples (62.5 s)" in errors
 
 
-def test_names_that_are_no_text_and_names_that_are_formulas(folder, score):
-    name = os.fsdecode(b"\xff.wav")
-    shutil.copy(folder / "a.wav", folder / name)
-    shutil.copy(folder / "a.wav", "=cmd.wav")
+def test_names_stay_one_field_and_no_formula(folder, score):
+    """Names that are no text, hold tabs and ends of lines, or would be formulas of a table."""
+    name, odd = os.fsdecode(b"\xff.wav"), "a\tb\nc.wav"
+    for copy in (folder / name, folder / odd, "=cmd.wav"):
+        shutil.copy(folder / "a.wav", copy)
     (folder / "list.txt").write_bytes(b"a.wav\n\xff.wav\nbad\xfe.wav\n")
-    status, lines, _ = score(folder / "list.txt", "=cmd.wav", "--csv", "o.csv", "--json", "o.json")
+    words = (folder / "list.txt", "=cmd.wav", folder / odd)
+    status, lines, _ = score(*words, "--csv", "o.csv", "--json", "o.json")
     assert status == 1
     assert [line.split("\t")[0].rpartition("/")[2] for line in lines] == [
-        "a.wav",
-        r"\udcff.wav",
-        r"bad\udcfe.wav",
-        "=cmd.wav",
+        *("a.wav", r"\udcff.wav", r"bad\udcfe.wav", "=cmd.wav", r"a\tb\nc.wav")
     ]
-    assert lines[0].split("\t")[1] == lines[1].split("\t")[1] == lines[3].split("\t")[1]
+    assert len({lines[index].split("\t")[1] for index in (0, 1, 3, 4)}) == 1
     assert lines[2].endswith("\terror")
     rows = list(csv.reader((folder.parent / "o.csv").open(encoding="utf-8")))
-    assert [row[0].rpartition("/")[2] for row in rows[1:]][1:] == [
-        r"\udcff.wav",
-        r"bad\udcfe.wav",
-        "'=cmd.wav",
+    assert [row[0].rpartition("/")[2] for row in rows[2:5]] == [
+        *(r"\udcff.wav", r"bad\udcfe.wav", "'=cmd.wav")
     ]
     written = json.loads((folder.parent / "o.json").read_text())
     assert written["recordings"][3]["path"] == "=cmd.wav"

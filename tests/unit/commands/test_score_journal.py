@@ -43,14 +43,15 @@ def abandon(journal):
     journal._reader.close()
 
 
-def test_the_same_work_goes_on(output):
+@pytest.mark.parametrize("end", [abandon, Journal.close])
+def test_the_same_work_goes_on(output, end):
     journal = begin(output)
     assert (journal.known, journal.begins_anew) == (0, False)
     journal.add(3, entry(0.1))
     journal.add(0, entry(-2.5))
     assert [index in journal for index in range(5)] == [True, False, False, True, False]
     assert (journal[0]["score"], journal[3]["score"]) == (-2.5, 0.1)
-    abandon(journal)
+    end(journal)
     again = begin(output)
     assert (again.known, again.begins_anew) == (2, False)
     assert again[3] == {"score": 0.1, "error": "", "index": 3}
@@ -58,7 +59,7 @@ def test_the_same_work_goes_on(output):
     assert (again.known, again[4]["score"], again[0]["score"]) == (3, 7.0, -2.5)
     assert (output.parent / ".out.csv.progress").is_file()
     again.remove()
-    assert list(output.parent.iterdir()) == []
+    assert list(output.parent.iterdir()) == [] and begin(output).known == 0
 
 
 @pytest.mark.parametrize(
@@ -115,16 +116,6 @@ def test_one_output_has_one_writer(output):
         begin(output)
     abandon(journal)
     assert begin(output).known == 0
-
-
-def test_a_closed_journal_is_taken_up_by_the_next_one(output):
-    journal = begin(output)
-    journal.add(1, entry(0.5))
-    journal.close()
-    again = begin(output)
-    assert (again.known, again[1]["score"]) == (1, 0.5)
-    again.remove()
-    assert not again.path.exists() and begin(output).known == 0
 
 
 def test_without_an_output_entries_last_until_they_are_dropped(tmp_path, monkeypatch):
@@ -206,8 +197,26 @@ def score(whole, tmp_path, monkeypatch, capsys):
     return run
 
 
-def progress_files(folder):
-    return sorted(path.name for path in folder.glob(".*.progress"))
+@pytest.fixture(scope="module")
+def scored_halves(whole, tmp_path_factory):
+    """The same folder with both halves of the list, each scored as a part."""
+    folder = shutil.copytree(whole, tmp_path_factory.mktemp("halves") / "mine")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for part in ("1/2", "2/2"):
+            words = ["score", "net.pt", "list.txt", *OUTPUTS, "--part", part, "--device", "cpu"]
+            assert main(words) == 0
+    return folder
+
+
+@pytest.fixture
+def halves(scored_halves, score):
+    """The files of both halves in the folder of `score`."""
+    paths = []
+    for number in (1, 2):
+        name = f".out.csv.part-{number}-of-2.progress"
+        paths.append(shutil.copy(scored_halves / name, score.folder))
+    return [Path(path) for path in paths]
 
 
 @pytest.mark.slow_but("3")
@@ -222,7 +231,7 @@ def test_merged_parts_are_the_bytes_of_one_process(score, whole, of):
     assert status == 0
     for name in NAMES:
         assert (score.folder / name).read_bytes() == (whole / name).read_bytes()
-    assert progress_files(score.folder) == []
+    assert not list(score.folder.glob(".*.progress"))
 
 
 def test_parts_are_neighbours_and_all_that_there_is():
@@ -233,13 +242,10 @@ def test_parts_are_neighbours_and_all_that_there_is():
         assert max(sizes) - min(sizes) <= 1
 
 
-def test_a_part_goes_on_where_it_stopped(score, whole):
-    score("--part", "1/2")
-    path = score.folder / ".out.csv.part-1-of-2.progress"
-    lines = path.read_bytes().splitlines(keepends=True)
+def test_a_part_goes_on_where_it_stopped(score, whole, halves):
+    lines = halves[0].read_bytes().splitlines(keepends=True)
     assert len(lines) == 1 + 3
-    path.write_bytes(b"".join(lines[:2]) + lines[2][:20])
-    score("--part", "2/2")
+    halves[0].write_bytes(b"".join(lines[:2]) + lines[2][:20])
     status, said = score("--merge")
     assert status == 2 and "part 1/2 is incomplete, 1 of 3 recordings" in said
     status, said = score("--part", "1/2")
@@ -248,11 +254,9 @@ def test_a_part_goes_on_where_it_stopped(score, whole):
     assert (score.folder / "out.txt").read_bytes() == (whole / "out.txt").read_bytes()
 
 
-def test_parts_of_an_earlier_version_are_merged(score, whole):
+def test_parts_of_an_earlier_version_are_merged(score, whole, halves):
     """It stated the same work in another order, and nothing of what was not asked for."""
-    for number in (1, 2):
-        score("--part", f"{number}/2")
-        (path,) = score.folder.glob(f".*.part-{number}-of-2.progress")
+    for path in halves:
         header, *entries = path.read_text().splitlines(keepends=True)
         work = json.loads(header)
         assert {"frames", "sha256", "speech_check"}.isdisjoint(work)
@@ -271,30 +275,22 @@ def test_holes_are_named(score):
     assert not (score.folder / "out.txt").exists()
 
 
-def test_two_divisions_are_refused(score):
-    for part in ("1/1", "1/2", "2/2"):
-        score("--part", part)
-    status, said = score("--merge")
-    assert status == 2 and "has parts of 1 and of 2" in said
-
-
-def test_results_of_another_part_are_refused(score):
-    for part in ("1/2", "2/2"):
-        score("--part", part)
-    first, second = (score.folder / f".out.csv.part-{k}-of-2.progress" for k in (1, 2))
-    with first.open("ab") as file:
-        file.write(second.read_bytes().splitlines(keepends=True)[1])
+def test_parts_of_other_work_are_refused(score, halves):
+    first, second = (path.read_bytes() for path in halves)
+    # Results of another part, then a part of another network, then a second division.
+    halves[0].write_bytes(first + second.splitlines(keepends=True)[1])
     status, said = score("--merge")
     assert status == 2 and "part 1/2 is of another network, list or options" in said
-
-
-def test_parts_of_another_network_are_refused(score):
+    halves[0].write_bytes(first)
+    halves[1].unlink()
     settings = small_settings(max_evaluation_utterance_length_in_samples=15999)
     write_small_network(score.folder / "other.pt", settings)
-    score("--part", "1/2")
     score("--part", "2/2", network="other.pt")
     status, said = score("--merge")
     assert status == 2 and "part 2/2 is of another network, list or options" in said
+    score("--part", "1/1")
+    status, said = score("--merge")
+    assert status == 2 and "has parts of 1 and of 2" in said
 
 
 def test_json_names_the_command_of_one_process(score):
@@ -307,8 +303,7 @@ def test_json_names_the_command_of_one_process(score):
 
 
 def test_a_part_is_whole_on_standard_output(whole, tmp_path, monkeypatch, capfd):
-    mine = shutil.copytree(whole, tmp_path / "mine")
-    monkeypatch.chdir(mine)
+    monkeypatch.chdir(shutil.copytree(whole, tmp_path / "mine"))
     words = ["score", "net.pt", "list.txt", "--scores", "out.txt", "--json", "-", "--part", "2/2"]
     assert main([*words, "--device", "cpu"]) == 0
     assert len(json.loads(capfd.readouterr().out)["recordings"]) == 4

@@ -16,7 +16,7 @@ from asdf.commands.score_results import Results
 from asdf.commands.score_tables import frames_as_windows, svg_plot, text_plot
 from asdf.networks import build_network
 from asdf.scoring.scored import WindowScore
-from asdf.segments import Timed, read_frame_scores, read_rttm, segments_from_scores, write_rttm
+from asdf.segments import read_frame_scores, read_rttm, segments_from_scores, write_rttm
 from asdf.settings.sections import Sections
 from asdf.tasks.localisation.frame_scores import FrameScores
 from tests.unit.conftest import sound, write_small_network
@@ -59,21 +59,26 @@ def score(capsys, network):
     return run
 
 
-def threshold_of(network, folder) -> float:
-    """The middle of the scores of frames, so that some of them are marked."""
-    scores = asdf.Detector(network, "cpu").score_whole("recordings/long.wav", frames=True).frames
-    return float(np.median(scores.scores))
+def areas(root: ElementTree.Element, css: str) -> list[str | None]:
+    """Return the outlines of areas of this class."""
+    return paths(root, f"area c0 {css}")
 
 
-def test_all_outputs_have_the_same_parts(folder, score, network):
-    threshold = threshold_of(network, folder)
+def paths(root: ElementTree.Element, css: str) -> list[str | None]:
+    return [path.get("d") for path in root.iter(f"{SPACE}path") if path.get("class") == css]
+
+
+def test_all_outputs_have_the_same_parts(folder, score, network, capsys):
+    detector = asdf.Detector(network, "cpu")
+    scores = detector.score_whole("recordings/long.wav", frames=True).frames.scores
+    # In the middle of the scores of frames, so that some of them are marked.
+    threshold = float(np.median(scores))
     words = ("recordings", "--segments", "out/call.2", "--segment-threshold", threshold)
     status, lines, errors = score(*words, "--json", "table.json")
     assert status == 0, errors
     frames = {part.name: part for part in read_frame_scores("out/call.2.json")}
     marked = read_rttm("out/call.2.rttm")
     table = json.loads((folder / "table.json").read_text())["recordings"]
-    detector = asdf.Detector(network, "cpu")
     for index, (stem, seconds) in enumerate((("long", 3.0), ("short", 12_345 / 16000))):
         name = f"recordings/{stem}.wav"
         expected = detector.score_whole(name, frames=True).frames
@@ -88,23 +93,18 @@ def test_all_outputs_have_the_same_parts(folder, score, network):
         assert table[index]["spoofed"] == [list(part) for part in parts]
         first = f"spoofed from to (s): {parts[0].start_s:.2f}-{parts[0].end_s:.2f}"
         assert first in lines[index]
-    assert sorted(path.name for path in (folder / "out").iterdir()) == [
-        "call.2 - long.svg",
-        "call.2 - short.svg",
-        "call.2.json",
-        "call.2.rttm",
-    ]
+    written = ["call.2 - long.svg", "call.2 - short.svg", "call.2.json", "call.2.rttm"]
+    assert sorted(path.name for path in (folder / "out").iterdir()) == written
     assert "with 2 plots" in errors
-
-
-def test_what_it_writes_is_what_localise_reads(folder, score, network, capsys):
-    threshold = threshold_of(network, folder)
-    assert score("recordings", "--segments", "call", "--segment-threshold", threshold)[0] == 0
-    reference = {}
-    for name, timed in read_rttm("call.rttm").items():
-        reference[name] = Timed(timed.spoofed, timed.end_s)
-    write_rttm("reference.rttm", reference)
-    words = ["localise", "call.json", "reference.rttm", "--threshold", str(threshold)]
+    # The picture has the waveform and the parts.
+    root = ElementTree.fromstring((folder / "out" / "call.2 - long.svg").read_text())
+    assert len(areas(root, "part")) == len(marked["long"].spoofed)
+    assert len(areas(root, "sound")) == 1
+    texts = [element.text for element in root.iter(f"{SPACE}text")]
+    assert "frame score over time (minutes:seconds)" in texts
+    # And localise reads what was written.
+    write_rttm("reference.rttm", marked)
+    words = ["localise", "out/call.2.json", "reference.rttm", "--threshold", str(threshold)]
     assert main([*words, "--json", "results.json"]) == 0
     capsys.readouterr()
     results = json.loads((folder / "results.json").read_text())
@@ -112,23 +112,6 @@ def test_what_it_writes_is_what_localise_reads(folder, score, network, capsys):
     assert results["range_eer"]["rate"] == pytest.approx(0, abs=1e-5)
     assert results["agreement"]["iou"] == pytest.approx(1, abs=1e-5)
     assert results["points"][0]["agreement"]["f1"] == 1
-
-
-def areas(root: ElementTree.Element, css: str) -> list[str]:
-    """Return the outlines of areas of this class."""
-    paths = root.iter(f"{SPACE}path")
-    return [path.get("d") for path in paths if path.get("class") == f"area c0 {css}"]
-
-
-def test_the_picture_has_the_waveform_and_the_parts(folder, score, network):
-    threshold = threshold_of(network, folder)
-    score("recordings/long.wav", "--segments", "call", "--segment-threshold", threshold)
-    root = ElementTree.fromstring((folder / "call - long.svg").read_text())
-    spoofed = read_rttm("call.rttm")["long"].spoofed
-    assert len(areas(root, "part")) == len(spoofed)
-    assert len(areas(root, "sound")) == 1
-    texts = [element.text for element in root.iter(f"{SPACE}text")]
-    assert "frame score over time (minutes:seconds)" in texts
 
 
 def test_parts_are_drawn_where_they_are():
@@ -156,25 +139,26 @@ def test_a_long_recording_is_drawn_by_its_lowest_frames():
         assert before.end_s == pytest.approx(after.start_s)
 
 
-def test_in_a_folder_the_files_are_called_segments(folder, score):
-    (folder / "results").mkdir()
-    assert score("recordings/short.wav", "--segments", "results")[0] == 0
-    assert (folder / "results" / "segments.rttm").is_file()
-
-
-def test_stopped_work_goes_on_to_the_same_bytes(folder, score, network, monkeypatch):
-    threshold = threshold_of(network, folder)
-    words = ("recordings", "--segments", "call", "--segment-threshold", threshold)
-    assert score(*words)[0] == 0
-    whole = [(folder / name).read_bytes() for name in ("call.rttm", "call.json")]
+@pytest.fixture
+def stopped(score, monkeypatch):
+    """Run the command until Ctrl-C after the last recording, before the outputs are written."""
 
     def stop(*_):
         raise KeyboardInterrupt
 
-    # Ctrl-C after the last recording, before the outputs are written.
-    with monkeypatch.context() as patch:
-        patch.setattr(Results, "finish", stop)
-        assert score(*words)[0] == 130
+    def run(*words):
+        with monkeypatch.context() as patch:
+            patch.setattr(Results, "finish", stop)
+            assert score(*words)[0] == 130
+
+    return run
+
+
+def test_stopped_work_goes_on_to_the_same_bytes(folder, score, stopped):
+    words = ("recordings", "--segments", "call")
+    assert score(*words)[0] == 0
+    whole = [(folder / name).read_bytes() for name in ("call.rttm", "call.json")]
+    stopped(*words)
     assert (folder / ".call.rttm.progress").is_file()
     status, _, errors = score(*words)
     assert status == 0 and "2 of 2 recordings were scored before" in errors
@@ -182,13 +166,8 @@ def test_stopped_work_goes_on_to_the_same_bytes(folder, score, network, monkeypa
     assert not (folder / ".call.rttm.progress").exists()
 
 
-def test_results_without_frames_are_not_taken_for_some_with(folder, score, monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Results, "finish", stop)
-        assert score("recordings", "--csv", "table.csv")[0] == 130
+def test_results_without_frames_are_not_taken_for_some_with(folder, score, stopped):
+    stopped("recordings", "--csv", "table.csv")
     status, _, errors = score("recordings", "--csv", "table.csv", "--segments", "call")
     assert status == 0 and "starting again" in errors
     assert set(read_rttm("call.rttm")) == {"long", "short"}
@@ -206,10 +185,7 @@ def test_without_a_frame_level_head_it_says_what_to_do(folder, score, tmp_path):
     ("words", "reason"),
     [
         (["--segments", "-"], "cannot go to standard output"),
-        (
-            ["--segments", "call.rttm", "--json", "call.json"],
-            "same path as an input or another output",
-        ),
+        (["--segments", "call.rttm", "--json", "call.json"], "as an input or another output"),
         (["--segments", "call", "--segment-threshold", "nan"], "finite number"),
     ],
 )
@@ -221,8 +197,11 @@ def test_options_that_cannot_be_meant_are_refused(folder, score, words, reason):
 def test_parts_of_recordings_of_one_name_are_told_apart_by_their_paths(folder, score):
     (folder / "other").mkdir()
     soundfile.write(folder / "other" / "short.wav", sound(9000, 3), 16000)
-    assert score("recordings/short.wav", "other/short.wav", "--segments", "call")[0] == 0
-    assert list(read_rttm("call.rttm")) == ["recordings/short.wav", "other/short.wav"]
+    # In a folder the files are called segments.
+    (folder / "results").mkdir()
+    assert score("recordings/short.wav", "other/short.wav", "--segments", "results")[0] == 0
+    names = list(read_rttm("results/segments.rttm"))
+    assert names == ["recordings/short.wav", "other/short.wav"]
 
 
 def windows(*scores: float) -> list[WindowScore]:
@@ -243,11 +222,11 @@ def test_text_plot():
         "              0:00          0:08",
     ]
 
-
-def test_the_threshold_is_a_dotted_row():
     rows = text_plot(windows(0, 1, 6), threshold=5.5).splitlines()
     assert rows[0].endswith("| ············██████")
     assert "·" not in "".join(rows[1:])
+    # Equal scores have a range.
+    assert "1.50" in text_plot(windows(0.5)) and "0:04" in text_plot(windows(0.5))
 
 
 def test_a_short_dip_shows_among_many_windows():
@@ -257,11 +236,6 @@ def test_a_short_dip_shows_among_many_windows():
     assert len(rows[0]) <= 80
     assert rows[0].count(" ", rows[0].index("|") + 2) == 1
     assert rows[-1].endswith("166:42")
-
-
-def test_equal_scores_have_a_range():
-    assert "1.50" in text_plot(windows(0.5))
-    assert "0:04" in text_plot(windows(0.5))
 
 
 @pytest.mark.parametrize("threshold", [None, 0.5])
@@ -278,14 +252,7 @@ def test_svg_plot(threshold):
     assert dashed == ([] if threshold is None else ["M45.0,133.5L786.0,133.5"])
 
 
-SPACE = "{http://www.w3.org/2000/svg}"
-
-
-def paths(root: ElementTree.Element, css: str) -> list[str | None]:
-    return [path.get("d") for path in root.iter(f"{SPACE}path") if path.get("class") == css]
-
-
-def test_the_lowest_window_and_the_threshold_are_named_below_the_axes():
+def test_the_lowest_window_and_the_threshold_are_named_below_the_axes_and_cover_no_curve():
     root = ElementTree.fromstring(svg_plot(windows(2, -1.25, 3), "a.wav", "score", 0.5))
     texts = {element.text: element for element in root.iter(f"{SPACE}text")}
     # The second of three windows of 4 s every 2 s.
@@ -295,11 +262,7 @@ def test_the_lowest_window_and_the_threshold_are_named_below_the_axes():
     marks = [p for p in root.iter(f"{SPACE}path") if p.get("class") == "marker c0 lowest"]
     # The second window, whose middle is at 4 of 8 s, at the bottom of the plot.
     assert [mark.get("transform") for mark in marks] == ["translate(415.5,198.0)"]
-
-
-def test_no_text_covers_the_curve():
-    root = ElementTree.fromstring(svg_plot(windows(2, -1.25, 3), "a.wav", "score", 0.5))
-    for text in root.iter(f"{SPACE}text"):
+    for text in texts.values():
         # Letters are 12 pixels high; the axes are from 26 to 198, and from 45 on.
         if text.get("x") is None:
             continue

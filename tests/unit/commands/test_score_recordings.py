@@ -60,6 +60,10 @@ def test_lists_of_paths_and_lists_with_labels(tree):
         ("b/2.flac", 0),
     ]
     assert names(labelled, tree) == ["b/1.WAV", "b/2.flac"]
+    table = "utterance\tlabel\tattack\nb/1.WAV\t1\t-\nb/2.flac\t0\tA01\n"
+    (tree / "trials.tsv").write_text(table)
+    of_table = find_recordings([str(tree / "trials.tsv")])
+    assert [recording.label for recording in of_table] == [1, 0]
     moved = find_recordings([str(tree / "labelled.txt")], tree / "other")
     assert names(moved, tree) == ["other/b/1.WAV", "other/b/2.flac"]
 
@@ -84,12 +88,6 @@ def test_a_csv_of_paths_and_labels_is_a_list(tree, content, name):
     assert names(recordings, tree) == ["b/1,x.WAV", "b/2.flac"]
     trials = read_list(tree / name, tree)
     assert (trials.ids, trials.labels.tolist()) == (["b/1,x.WAV", "b/2.flac"], [1, 0])
-
-
-def test_a_table_of_trials_is_a_list(tree):
-    (tree / "trials.tsv").write_text("utterance\tlabel\tattack\nb/1.WAV\t1\t-\nb/2.flac\t0\tA01\n")
-    recordings = find_recordings([str(tree / "trials.tsv")])
-    assert [recording.label for recording in recordings] == [1, 0]
 
 
 def test_only_a_relative_path_is_said_to_be_relative(tree, monkeypatch):

@@ -9,7 +9,6 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 import termios
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ import soundfile
 
 from asdf.metrics.calibration import Calibration
 from asdf.runs.log import track
-from tests.unit.conftest import small_settings, sound, write_small_network
+from tests.unit.conftest import sound, write_small_network
 
 COLUMNS = 80
 LONG = "a folder of interviews/" + "Interview with the minister " * 3 + "final cut.wav"
@@ -37,11 +36,11 @@ def folder(tmp_path_factory) -> Path:
     soundfile.write(folder / "in" / "b.wav", sound(30000, 1), 16000)
     soundfile.write(folder / "in" / "c.wav", np.zeros(9000), 16000)
     (folder / "in" / "d.wav").write_bytes(b"RIFF")
-    write_small_network(folder / "network.pt", small_settings())
+    write_small_network(folder / "network.pt")
     return folder
 
 
-def on_terminal(folder: Path, *options: str, **variables: str) -> tuple[str, str]:
+def on_terminal(python: str, folder: Path, *options: str, **variables: str) -> tuple[str, str]:
     """Return standard output and error of the command on terminals of 80 columns."""
     screens = [pty.openpty() for _ in range(2)]
     for _, inner in screens:
@@ -52,7 +51,7 @@ def on_terminal(folder: Path, *options: str, **variables: str) -> tuple[str, str
             environment.pop(name, None)
     words = ["score", "network.pt", "in", "--device", "cpu", *options]
     process = subprocess.Popen(
-        [sys.executable, "-m", "asdf", *words],
+        [python, "-m", "asdf", *words],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -81,8 +80,8 @@ def read_all(terminal: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(folder):
-    out, errors = on_terminal(folder, "--threshold", "-1000")
+def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(warm, folder):
+    out, errors = on_terminal(warm(), folder, "--threshold", "-1000")
     assert errors.startswith("loading the network ...\n")
     assert "; higher: more bona fide; 1 thread" in errors
     lines = [line for line in ERASED.sub("", out).split("\n") if line]
@@ -90,7 +89,7 @@ def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(fol
     assert max(map(len, plain)) <= COLUMNS
     rows = [line for line in plain[:-1] if not line.startswith("    ")]
     piped = subprocess.run(
-        [sys.executable, "-m", "asdf", "score", "network.pt", "in", "--threshold", "-1000"],
+        [warm(), "-m", "asdf", "score", "network.pt", "in", "--threshold", "-1000"],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -116,16 +115,16 @@ def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(fol
 
 
 @pytest.mark.slow
-def test_colours_can_be_switched_off(folder):
+def test_colours_can_be_switched_off(warm, folder):
     for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        out, _ = on_terminal(folder, "--threshold", "1000", **variables)
+        out, _ = on_terminal(warm(), folder, "--threshold", "1000", **variables)
         assert "  spoof     \n" in out and not COLOURS.search(out)
-    out, _ = on_terminal(folder, "--threshold", "1000")
+    out, _ = on_terminal(warm(), folder, "--threshold", "1000")
     assert "\x1b[31mspoof     \x1b[0m" in out
 
 
-def test_without_a_threshold_there_is_no_verdict(folder):
-    out, _ = on_terminal(folder)
+def test_without_a_threshold_there_is_no_verdict(warm, folder):
+    out, _ = on_terminal(warm(), folder)
     assert not COLOURS.search(out)
     rows = re.findall(r"^in/(\w).* +(\S+)$", ERASED.sub("", out), re.MULTILINE)
     assert [name for name, _ in rows] == ["b", "c", "d", "a"]
@@ -152,17 +151,17 @@ def test_slow_work_has_seconds_per_window(done, elapsed_s, unit, shown, monkeypa
     assert caplog.messages == [f"work: {done} of {done + 1}, {shown}"]
 
 
-def test_what_limits_all_verdicts_is_amber_before_anything_is_scored(tmp_path):
+def test_what_limits_all_verdicts_is_amber_before_anything_is_scored(warm, tmp_path):
     (tmp_path / "in").mkdir()
     soundfile.write(tmp_path / "in" / "a.wav", sound(9000), 16000)
     (tmp_path / "in" / "b.wav").write_bytes(b"RIFF")
     calibration = Calibration(1.0, 5.0, 0.0, lowest_llr=-0.9, highest_llr=0.9).content()
     write_small_network(tmp_path / "network.pt", calibration=calibration)
-    out, errors = on_terminal(tmp_path)
+    out, errors = on_terminal(warm(), tmp_path)
     amber = re.search(r"\x1b\[33m([^\x1b]*)\x1b\[0m", errors)
     assert amber is not None
     assert amber[1].endswith("so all of its verdicts are 'undecided'.")
     assert "\x1b[90mundecided" in out and "\x1b[32m" not in out and "\x1b[31m" not in out
     # NO_COLOR stands, for this as for verdicts.
-    out, errors = on_terminal(tmp_path, NO_COLOR="1")
+    out, errors = on_terminal(warm(), tmp_path, NO_COLOR="1")
     assert "all of its verdicts are 'undecided'" in errors and "\x1b[33m" not in errors

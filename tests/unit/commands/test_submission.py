@@ -7,9 +7,9 @@ import zipfile
 import pytest
 
 from asdf.__main__ import main
-from tests.unit.commands.running import runner
+from tests.unit.commands.running import Runner
 
-run = runner("submission")
+run = Runner("submission")
 
 
 @pytest.fixture

@@ -82,11 +82,8 @@ def test_a_bona_fide_trial_has_none_and_a_spoof_without_any_is_spoofed_as_a_whol
     trials = listed("-", "", "0.69-1.26 3.43-4.1", "", labels=(1, 1, 0, 0))
     assert spoofed_parts_of(trials) == [(), (), TWO, WHOLE]
     assert WHOLE[0].end_s == math.inf
-
-
-def test_a_list_without_the_column_has_spoofs_as_a_whole():
-    trials = TrialList(["a", "b"], np.array([1, 0]))
-    assert spoofed_parts_of(trials) == [(), WHOLE]
+    # As in a list without the column.
+    assert spoofed_parts_of(TrialList(["a", "b"], np.array([1, 0]))) == [(), WHOLE]
 
 
 @pytest.mark.parametrize(
@@ -172,6 +169,8 @@ def test_runs_of_frames_below_the_threshold_are_parts():
     assert segments_from_scores(scores, 0.02, -9) == ()
     assert segments_from_scores(scores, 0.02, 9) == (Segment(0.0, 0.14),)
     assert segments_from_scores([], 0.02, 9) == ()
+    with pytest.raises(AsdfError, match="NaN"):
+        segments_from_scores([0.0, float("nan")], 0.02, 0)
 
 
 def test_the_last_part_ends_with_the_recording_and_short_ones_are_left_out():
@@ -190,8 +189,3 @@ def test_marked_frames_come_back_as_their_own_labels():
     scores = rng.standard_normal(500)
     parts = segments_from_scores(scores, 0.02, 0.1)
     assert frame_labels(parts, 500 * 320, 320).tolist() == (scores >= 0.1).astype(int).tolist()
-
-
-def test_scores_that_are_no_number_are_an_error():
-    with pytest.raises(AsdfError, match="NaN"):
-        segments_from_scores([0.0, float("nan")], 0.02, 0)

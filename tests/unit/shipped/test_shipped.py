@@ -50,6 +50,7 @@ def empty(tmp_path, monkeypatch) -> Path:
 def test_the_file_is_the_measured_one():
     assert hashlib.sha256(NETWORK.read_bytes()).hexdigest() == shipped_detector().sha256
     assert NETWORK.stat().st_size < 500_000
+    assert NETWORK.with_name("LICENSE.txt").read_text() == (ROOT / "LICENSE").read_text()
 
 
 def test_its_sources_and_their_licences_are_stated():
@@ -85,10 +86,6 @@ def test_the_calibration_says_what_it_was_learnt_from():
     assert np.exp(-calibration.lowest_llr) == pytest.approx(facts.ratio_spoof, abs=0.05)
     # Of all recordings that it was calibrated on: remarks name what lies outside.
     assert calibration.others["levels"] == {"level_dbfs": LEVELS, "offset": OFFSETS}
-
-
-def test_the_licence_is_that_of_asdf():
-    assert NETWORK.with_name("LICENSE.txt").read_text() == (ROOT / "LICENSE").read_text()
 
 
 def test_a_recording_alone_is_scored_offline_and_with_a_warning(empty, capsys, caplog):

@@ -5,7 +5,6 @@ import math
 import os
 import shutil
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,20 +23,14 @@ from asdf.scoring.columns import Ratio
 from asdf.scoring.scored import Score, decide_verdict
 from asdf.tasks.fusion.gain import make_folds
 from asdf.trials.scored_files import read_how_scored, write_how_scored
-from tests.unit.commands.running import runner
+from tests.unit.commands.running import Runner
 from tests.unit.conftest import sound, write_small_network
 
-run = runner("calibrate")
+run = Runner("calibrate")
 
 RNG = np.random.default_rng(5)
 LABELS = np.repeat([1, 0], [60, 140])
 BONA_FIDE, SPOOF = RNG.normal(1, 2, 60), RNG.normal(-4, 2, 140)
-
-
-@pytest.fixture(autouse=True)
-def few_replicates(monkeypatch):
-    """Intervals are the subject of tests of metrics: 500 maps take longer than all else here."""
-    monkeypatch.setattr(support, "with_support", partial(support.with_support, replicates=50))
 
 
 @pytest.fixture
@@ -51,6 +44,10 @@ def scores(tmp_path):
     path = tmp_path / "scores.txt"
     write_scores(path, [f"{i}.wav" for i in range(200)], labels, np.concatenate([BONA_FIDE, SPOOF]))
     return path
+
+
+def calibration_of(network):
+    return asdf.Detector(network, "cpu").calibration
 
 
 def decides_as(calibration, other):
@@ -76,7 +73,7 @@ def test_a_folder_is_calibrated_in_one_step(capsys, caplog, network, tmp_path, m
     status, _, err = run(capsys, network, "mine", "--output", "out/new.pt")
     assert status == 0, err
     assert "left out: 1, such as notes/memo.wav" in caplog.text
-    calibration = asdf.Detector("out/new.pt", "cpu").calibration
+    calibration = calibration_of("out/new.pt")
     assert (calibration.set, calibration.bona_fide, calibration.spoof) == ("mine", 12, 12)
     scores = read_scores(tmp_path / "out" / "mine.scores")
     of_class = [scores.scores[scores.labels == label] for label in (1, 0)]
@@ -107,11 +104,14 @@ def test_a_folder_that_names_no_class_is_refused(capsys, network, tmp_path, monk
     assert network.read_bytes() == before and not list(tmp_path.glob("*.scores"))
 
 
-def test_the_threshold_is_that_of_the_eer(capsys, network, scores):
+def test_the_threshold_is_that_of_the_eer(capsys, tmp_path, scores):
+    """A calibration that the network has already is replaced."""
+    first = Calibration(7.0, 7.0, 7.0).content()
+    network = write_small_network(tmp_path / "c.pt", progress={"epochs": 3}, calibration=first)
     before = torch.load(network, weights_only=True)
-    status, out, _ = run(capsys, network, scores)
-    assert status == 0
-    calibration = asdf.Detector(network, "cpu").calibration
+    assert before.pop("calibration") == first
+    out = run.ok(capsys, network, scores)
+    calibration = calibration_of(network)
     assert decides_as(calibration, calibrate(BONA_FIDE, SPOOF))
     assert calibration.method == "logistic"
     assert calibration.spoof_prior is None
@@ -147,30 +147,29 @@ def test_labels_may_come_from_a_protocol(capsys, tmp_path, network, scores):
     status, _, errors = run(capsys, network, unlabelled)
     assert status == 1 and "line 1: '0.wav" in errors and "has no label" in errors
     options = ("--protocol", protocol)
-    status, _, errors = run(capsys, network, unlabelled, *options)
-    assert status == 1 and "1 of 201 scored trials are not in the protocol: 'other'" in errors
+    run.refused(
+        capsys,
+        1,
+        "1 of 201 scored trials are not in the protocol: 'other'",
+        network,
+        unlabelled,
+        *options,
+    )
     status, out, errors = run(capsys, network, unlabelled, *options, "--ignore-others")
     assert status == 0 and "1 scored trials ignored" in errors
     assert "60 bona fide, 140 spoof" in out
-    assert decides_as(asdf.Detector(network, "cpu").calibration, calibrate(BONA_FIDE, SPOOF))
+    assert decides_as(calibration_of(network), calibrate(BONA_FIDE, SPOOF))
 
 
 def test_costs_give_their_bayes_threshold(capsys, tmp_path, network, scores):
     content = network.read_bytes()
     out = tmp_path / "more" / "calibrated.pt"
-    status, _, _ = run(capsys, network, scores, "--out", out, "--costs", "p_spoof=0.1,cost_miss=2")
-    assert status == 0
+    run.ok(capsys, network, scores, "--out", out, "--costs", "p_spoof=0.1,cost_miss=2")
     assert network.read_bytes() == content
-    calibration = asdf.Detector(out, "cpu").calibration
+    calibration = calibration_of(out)
     cost = DetectionCost(spoof_prior=0.1, miss=2, false_alarm=10)
     assert decides_as(calibration, calibrate(BONA_FIDE, SPOOF, cost))
     assert calibration.threshold == pytest.approx(math.log(0.1 * 10 / (0.9 * 2)))
-
-
-def test_calibrating_again_replaces_the_first(capsys, tmp_path, scores):
-    path = write_small_network(tmp_path / "c.pt", calibration=Calibration(7.0, 7.0, 7.0).content())
-    run(capsys, path, scores)
-    assert decides_as(asdf.Detector(path, "cpu").calibration, calibrate(BONA_FIDE, SPOOF))
 
 
 def test_scores_without_an_error_are_reported(capsys, tmp_path, network):
@@ -215,9 +214,7 @@ def test_scores_and_networks_that_cannot_be_used(capsys, tmp_path, network, scor
     write_scores(turned, ["a", "b", "c"], [0, 0, 1], [1.0, 2.0, 0.0])
     assert "turned.txt: higher scores do not mean bona fide" in run(capsys, network, turned)[2]
     torch.save({"model_state_dict": {"a": torch.zeros(1)}}, tmp_path / "weights.pt")
-    status, _, errors = run(capsys, tmp_path / "weights.pt", scores)
-    assert status == 1
-    assert "python -m asdf import" in errors
+    run.refused(capsys, 1, "python -m asdf import", tmp_path / "weights.pt", scores)
     assert run(capsys, tmp_path / "missing.pt", scores)[0] == 2
     assert run(capsys, network, tmp_path / "missing.txt")[0] == 1
 
@@ -229,9 +226,8 @@ def test_what_a_calibration_was_learnt_from_is_in_the_file(capsys, tmp_path, net
         rows.append(f"{index}.wav\t{label}\ts{index % 7}\n")
     protocol = tmp_path / "trials.tsv"
     protocol.write_text("".join(rows))
-    status, out, _ = run(capsys, network, scores, "--protocol", protocol)
-    assert status == 0
-    calibration = asdf.Detector(network, "cpu").calibration
+    out = run.ok(capsys, network, scores, "--protocol", protocol)
+    calibration = calibration_of(network)
     assert (calibration.speakers, calibration.folds_of) == (7, "speakers")
     assert calibration.eer == eer(BONA_FIDE, SPOOF)[0]
     assert calibration.trials == read_scores(scores).digest()
@@ -261,14 +257,14 @@ def test_a_copy_has_no_state_of_the_training(capsys, tmp_path, scores):
         unaveraged_state={"a": torch.zeros(3)},
         progress={"epochs": 3},
     )
-    assert run(capsys, path, scores, "--out", tmp_path / "cal.pt")[0] == 0
+    assert "training state" not in run.ok(capsys, path, scores, "--out", tmp_path / "cal.pt")
     before = torch.load(path, weights_only=True)
     after = torch.load(tmp_path / "cal.pt", weights_only=True)
     gone = {"optimizer_state_dict", "scaler_state_dict", "unaveraged_state_dict", "progress"}
     assert before.keys() - after.keys() == gone
     assert after.keys() - before.keys() == {"calibration"}
     # Into the same file nothing is lost: training goes on from it.
-    assert run(capsys, path, scores)[0] == 0
+    assert "still contains its training state" in run.ok(capsys, path, scores)
     assert gone < torch.load(path, weights_only=True).keys()
 
 
@@ -277,32 +273,41 @@ def record_as_raw(path):
     write_how_scored(Path(path), read_how_scored(Path("raw.txt")))
 
 
-@pytest.fixture
-def recorded(tmp_path, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def scored_once(tmp_path_factory):
     """Twelve recordings with their list, scored by a network, and another network."""
-    monkeypatch.chdir(tmp_path)
+    folder = tmp_path_factory.mktemp("recorded")
     torch.manual_seed(3)
     lines = []
     for index in range(12):
         samples = 0.05 * (1 + index % 5) * torch.randn(6000).numpy()
-        soundfile.write(tmp_path / f"{index}.wav", samples, 16000)
+        soundfile.write(folder / f"{index}.wav", samples, 16000)
         lines.append(f"{index}.wav {index % 2}\n")
-    (tmp_path / "list.txt").write_text("".join(lines))
-    write_small_network(tmp_path / "net.pt")
-    other = write_small_network(tmp_path / "other.pt")
+    (folder / "list.txt").write_text("".join(lines))
+    write_small_network(folder / "net.pt")
+    other = write_small_network(folder / "other.pt")
     content = torch.load(other, weights_only=True)
     for tensor in content["model_state_dict"].values():
         if tensor.is_floating_point():
             tensor.mul_(1.1)
     torch.save(content, other)
-    assert main(["score", "net.pt", "list.txt", "--scores", "raw.txt", "--device", "cpu"]) == 0
-    capsys.readouterr()
-    # Labelled by their order, so that they can be calibrated whatever the network says.
-    raw = read_scores("raw.txt")
-    labels = (raw.scores >= np.median(raw.scores)).astype(int)
-    write_scores("scores.txt", raw.ids, labels, raw.scores)
-    record_as_raw("scores.txt")
-    return tmp_path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["score", "net.pt", "list.txt", "--scores", "raw.txt", "--device", "cpu"]) == 0
+        # Labelled by their order, so that they can be calibrated whatever the network says.
+        raw = read_scores("raw.txt")
+        labels = (raw.scores >= np.median(raw.scores)).astype(int)
+        write_scores("scores.txt", raw.ids, labels, raw.scores)
+        record_as_raw("scores.txt")
+    return folder
+
+
+@pytest.fixture
+def recorded(scored_once, tmp_path, monkeypatch):
+    """A copy of them in a folder to work in."""
+    folder = shutil.copytree(scored_once, tmp_path / "recorded")
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def test_scores_state_their_network_and_their_number(capsys, recorded):
@@ -329,16 +334,14 @@ def test_scores_of_another_network_are_refused(capsys, recorded):
     record_as_raw("scores.txt")
     for path in recorded.glob("*.wav"):
         path.unlink()
-    status, _, errors = run(capsys, "other.pt", "scores.txt")
-    assert status == 1 and "the digest next to it differs" in errors
+    run.refused(capsys, 1, "the digest next to it differs", "other.pt", "scores.txt")
     assert (recorded / "other.pt").read_bytes() == before
 
 
 def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
     scores = read_scores("scores.txt")
     write_scores("neg.txt", scores.ids, 1 - scores.labels, -scores.scores)
-    status, _, errors = run(capsys, "net.pt", "neg.txt", "--out", "c.pt")
-    assert status == 1 and "The signs are reversed" in errors
+    run.refused(capsys, 1, "The signs are reversed", "net.pt", "neg.txt", "--out", "c.pt")
     assert not (recorded / "c.pt").exists()
     # From elsewhere the recordings are found by the option alone.
     (recorded / "else").mkdir()
@@ -347,8 +350,7 @@ def test_scores_with_their_sign_turned_are_refused(capsys, recorded):
     words = ("../net.pt", "neg.txt", "--out", "c.pt")
     status, _, errors = run(capsys, *words)
     assert status == 0 and "could not check" in errors and "--folder gives their location" in errors
-    status, _, errors = run(capsys, *words, "--folder", "..")
-    assert status == 1 and "The signs are reversed" in errors
+    run.refused(capsys, 1, "The signs are reversed", *words, "--folder", "..")
 
 
 def cut(lines):
@@ -449,17 +451,16 @@ def test_the_method_with_the_lowest_held_out_cllr_is_chosen(capsys, tmp_path, ne
     values = np.concatenate([rng.normal(0, 1, 400), rng.standard_t(2, 400) - 4])
     path = tmp_path / "skewed.txt"
     write_scores(path, [f"{i}.wav" for i in range(800)], labels, values)
-    status, out, _ = run(capsys, network, path)
-    assert status == 0
+    out = run.ok(capsys, network, path)
     line = next(line for line in out.splitlines() if line.startswith("method: "))
     words = line.split(": ")[-1].replace(",", "").split()
     cllrs = dict(zip(words[::2], map(float, words[1::2]), strict=True))
-    chosen = asdf.Detector(network, "cpu").calibration
+    chosen = calibration_of(network)
     assert set(cllrs) == {"logistic", "regularised", "bi-gaussian"}
     assert cllrs[chosen.method] <= min(cllrs.values()) + 0.005
     for method in cllrs:
         run(capsys, network, path, "--method", method)
-        calibration = asdf.Detector(network, "cpu").calibration
+        calibration = calibration_of(network)
         assert calibration.method == method
         assert calibration.cross_validated_cllr == pytest.approx(cllrs[method], abs=6e-5)
         assert decides_as(calibration, calibrate(values[:400], values[400:], method=method))
@@ -478,12 +479,11 @@ def test_the_method_with_the_lowest_held_out_cllr_is_chosen(capsys, tmp_path, ne
 
 def test_only_matching_trials_are_learnt_from(capsys, network, scores, conditions):
     options = ("--protocol", conditions, "--where", "codec=amr|gsm,language=fr", "--method")
-    status, out, _ = run(capsys, network, scores, *options, "logistic")
-    assert status == 0
+    out = run.ok(capsys, network, scores, *options, "logistic")
     both = np.concatenate([BONA_FIDE, SPOOF])
     numbers = np.arange(200)
     matches = (numbers % 3 < 2) & (numbers // 3 % 2 == 0)
-    calibration = asdf.Detector(network, "cpu").calibration
+    calibration = calibration_of(network)
     bona_fide, spoof = both[matches & (LABELS == 1)], both[matches & (LABELS == 0)]
     assert decides_as(calibration, calibrate(bona_fide, spoof))
     assert calibration.where == "codec=amr|gsm, language=fr"
@@ -530,7 +530,7 @@ def test_a_set_that_chose_the_network_is_warned_of(capsys, tmp_path, scores):
     path = write_small_network(tmp_path / "n.pt", progress={"step": 2, "evaluations": records})
     _, out, _ = run(capsys, path, scores)
     assert "warning: this set also chose the network" in out
-    calibration = asdf.Detector(path, "cpu").calibration
+    calibration = calibration_of(path)
     assert calibration.chose_network is True
     assert "this set also chose the network" in calibration.describe_origin()
     # Of one network there was no choice.
@@ -546,7 +546,7 @@ def test_a_detector_that_cannot_tell_is_said_last(capsys, network, tmp_path):
     values = np.concatenate([rng.normal(0.3, 1, 60), rng.normal(-0.3, 1, 60)])
     write_scores(path, [f"{i}.wav" for i in range(120)], np.repeat([1, 0], 60), values)
     _, out, _ = run(capsys, network, path)
-    calibration = asdf.Detector(network, "cpu").calibration
+    calibration = calibration_of(network)
     highest, lowest = math.exp(calibration.highest_llr), math.exp(-calibration.lowest_llr)
     assert max(highest, lowest) < 10
     assert out.splitlines()[-1] == (
@@ -573,19 +573,12 @@ def test_a_run_knows_by_which_set_it_chose(tmp_path):
     assert not chose_network(tmp_path / "dev.txt", [])
 
 
-def test_the_state_of_the_training_that_stays_is_mentioned(capsys, tmp_path, scores):
-    state = {"state": {}, "param_groups": []}
-    path = write_small_network(tmp_path / "n.pt", optimiser_state=state)
-    assert "still contains its training state" in run(capsys, path, scores)[1]
-    assert "training state" not in run(capsys, path, scores, "-o", tmp_path / "c.pt")[1]
-
-
 def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
     """A threshold beyond the bounds still divides recordings by the map."""
     run(capsys, "net.pt", "scores.txt", "--out", "cal.pt", "--method", "logistic")
     read = read_scores("scores.txt")
     map_alone = calibrate(read.bona_fide, read.spoof)
-    calibration = asdf.Detector("cal.pt", "cpu").calibration
+    calibration = calibration_of("cal.pt")
     bounds = support.empirical_bounds(map_alone.llr(read.bona_fide), map_alone.llr(read.spoof))
     assert (calibration.lowest_llr, calibration.highest_llr) == bounds
     highest = read.ids[int(np.argmax(read.scores))]

@@ -149,27 +149,22 @@ def test_fresh_processes_write_the_same_bytes(network, recording, validation, tm
     assert contents[0] == contents[1]
 
 
-def test_a_recording_that_cannot_be_read_is_in_the_case(capsys, network, recording, tmp_path):
+def test_what_is_not_scored_or_judged_is_in_the_case_and_names_are_text(
+    capsys, network, recording, tmp_path
+):
     (tmp_path / "bad.wav").write_bytes(b"RIFF")
-    status, _, _ = run(capsys, network, recording, "bad.wav", "--json", "c.json", "-o", "c.html")
+    soundfile.write(tmp_path / "silence.wav", np.zeros(32000), 16000)
+    evil = tmp_path / "<script>alert(1)<.wav"
+    shutil.copy(recording, evil)
+    words = ("--title", "</title><b>x", "--date", "3 May 2026", "--json", "c.json", "-o", "c.html")
+    status, out, _ = run(capsys, network, evil, "bad.wav", *words)
     assert status == 1
     good, bad = json.loads(Path("c.json").read_text())["recordings"]
     assert good["score"] is not None and bad["score"] is None and bad["error"]
-    assert "Not scored:" in Path("c.html").read_text()
-
-
-def test_names_titles_and_dates_are_text(capsys, network, recording, tmp_path):
-    evil = tmp_path / "<script>alert(1)<.wav"
-    shutil.copy(recording, evil)
-    words = ("--title", "</title><b>x", "--date", "3 May 2026", "-o", "c.html")
-    run(capsys, network, evil, *words)
     page = Path("c.html").read_text()
-    assert "Date: 3 May 2026" in page
+    assert "Not scored:" in page and "Date: 3 May 2026" in page
     assert "<script>alert" not in page and "</title><b>" not in page
-
-
-def test_why_nothing_is_judged_is_shown(capsys, network, tmp_path):
-    soundfile.write(tmp_path / "silence.wav", np.zeros(32000), 16000)
+    # Nothing is judged, and why.
     status, out, _ = run(capsys, network, "silence.wav", "-o", "case.html")
     assert status == 0
     assert "not judged: digital silence" in out
