@@ -119,8 +119,7 @@ def test_score_files_do_not_depend_on_the_number_of_processes(recipe, capsys):
     for path in files:
         path.unlink()
     # Three processes and batches of few utterances: some process has a batch less than the others.
-    outcome = recipe.run("normed", "recipe.start_stage=2", "computing.processes=3")
-    assert outcome.status == 0, outcome.output
+    recipe.run("normed", "recipe.start_stage=2", "computing.processes=3").ok()
     assert [path.read_bytes() for path in files] == expected
 
 
@@ -128,15 +127,13 @@ def test_score_files_do_not_depend_on_the_number_of_processes(recipe, capsys):
 def test_a_network_with_graphs_is_validated_by_two_processes_and_scored_by_one(recipe, capsys):
     network = ("network.network_class=asdf.networks.SSL_AASIST_L", "front_end.architecture=tiny")
     options = ("debug", *network, "network.max_epochs=1", "paths.system_folder=graphs")
-    outcome = recipe.run(*options, processes=2)
-    assert outcome.status == 0, outcome.output
+    recipe.run(*options, processes=2).ok()
     files = sorted((recipe.system("graphs") / "scores" / "epoch.1").glob("*.txt"))
     assert [path.name for path in files] == ["demo-dev.txt", "demo-eval.txt"]
     expected = [path.read_bytes() for path in files]
     for path in files:
         path.unlink()
-    alone = recipe.call(capsys, *options, "recipe.start_stage=2")
-    assert alone.status == 0, alone.output
+    recipe.call(capsys, *options, "recipe.start_stage=2").ok()
     assert [path.read_bytes() for path in files] == expected
 
 
@@ -176,8 +173,7 @@ def test_a_changed_number_of_processes_loses_no_turn(recipe, capsys):
         "progress"
     ]["position"]
     assert position == 16
-    outcome = recipe.call(capsys, *options)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *options).ok()
     assert "trained by 2 processes so far, by 1 from here on" in outcome.output
     last = torch.load(recipe.system() / "networks" / "epoch.1.pt", weights_only=True)["progress"]
     # 26 utterances: 4 a step before the stop, 2 a step afterwards.
@@ -204,37 +200,6 @@ MIXED = (
 )
 
 
-@pytest.mark.slow
-def test_processes_take_the_steps_of_one_with_mixed_clips(recipe, capsys):
-    options = (
-        "debug",
-        *MIXED,
-        "network.optimizer_step_interval=2",
-        "network.print_interval=1",
-        "network.global_minibatch_size=6",
-        "recipe.end_stage=1",
-    )
-    alone = recipe.call(capsys, *options)
-    assert alone.status == 0, alone.output
-    first = recipe.output.rename(recipe.folder / "one")
-    losses = step_losses(first / "system1")
-    for processes in (2, 3):
-        again = recipe.run(*options, f"paths.system_folder=p{processes}", processes=processes)
-        assert again.status == 0, again.output
-        system = recipe.system(f"p{processes}")
-        assert step_losses(system) == pytest.approx(losses, rel=0, abs=1e-5)
-        ends = [
-            weights(folder / "networks" / "epoch.3.pt") for folder in (first / "system1", system)
-        ]
-        torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_killed_run_with_mixed_clips_ends_as_one_never_killed(recipe):
-    options = ["normed", *MIXED, "network.checkpoint_interval_steps=2"]
-    check_killed(recipe, options, ["0:5"], 1)
-
-
 UPDATES = """
 updates < debug
 network.network_class = 'asdf.networks.SSL_Linear'
@@ -255,10 +220,8 @@ recipe.validation_sets = ('demo-dev',)
 def test_two_processes_update_as_one(recipe, capsys):
     recipe.add_configs(UPDATES)
     write_base(recipe.folder / "base.pt")
-    alone = recipe.call(capsys, "updates", "paths.system_folder=one")
-    assert alone.status == 0, alone.output
-    two = recipe.run("updates", "paths.system_folder=two", processes=2)
-    assert two.status == 0, two.output
+    recipe.call(capsys, "updates", "paths.system_folder=one").ok()
+    recipe.run("updates", "paths.system_folder=two", processes=2).ok()
     first, second = read(recipe, "one"), read(recipe, "two")
     state = first["model_state_dict"]
     # What was added begins at 0: it has moved by more than the processes may differ.
@@ -307,15 +270,12 @@ def test_three_processes_unfreeze_together_and_resume_exactly(recipe):
     """Each draws layers and frames of its own. One run is cut short after the first of the two
     steps in which the front end learns; a stop before that is a test of one process."""
     recipe.add_configs(DROPS)
-    whole = recipe.run("drops", "paths.system_folder=whole", processes=3)
-    assert whole.status == 0, whole.output
+    whole = recipe.run("drops", "paths.system_folder=whole", processes=3).ok()
     assert whole.output.index("the front end is frozen") < whole.output.index(
         "the front end is trained from here on"
     )
-    part = recipe.run("drops", "paths.system_folder=part", "network.max_steps=3", processes=3)
-    assert part.status == 0, part.output
-    resumed = recipe.run("drops", "paths.system_folder=part", processes=3)
-    assert resumed.status == 0, resumed.output
+    recipe.run("drops", "paths.system_folder=part", "network.max_steps=3", processes=3).ok()
+    recipe.run("drops", "paths.system_folder=part", processes=3).ok()
     folders = [recipe.system(name) / "networks" for name in ("whole", "part")]
     first, second = (torch.load(folder / "epoch.2.pt", weights_only=True) for folder in folders)
     for key in ("model_state_dict", "optimizer_state_dict"):
@@ -327,8 +287,6 @@ def test_three_processes_unfreeze_together_and_resume_exactly(recipe):
     layers = "front_end.model.encoder.transformer.layers.0.feed_forward.output_dense.weight"
     assert not torch.equal(before[layers], after[layers])
 
-
-FEW = "network.global_minibatch_size=8"
 
 SAMPLER = """
 import os
@@ -357,32 +315,43 @@ def samplers(recipe):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sampler", "processes", "kill"),
+    ("options", "processes", "kill"),
     [
-        ("balanced_attacks", 1, "0:5"),
-        ("my_sampler.Repeating", 1, "0:4"),
-        ("balanced_classes", 2, "1:3"),
+        (MIXED, 1, "0:5"),
+        (["recipe.sampler=balanced_attacks"], 1, "0:5"),
+        (["recipe.sampler=my_sampler.Repeating"], 1, "0:4"),
+        (["recipe.sampler=balanced_classes"], 2, "1:3"),
     ],
 )
-def test_a_killed_run_of_a_sampler_ends_as_one_never_killed(samplers, sampler, processes, kill):
-    options = ["normed", f"recipe.sampler={sampler}", "network.checkpoint_interval_steps=2"]
-    check_killed(samplers, options, [kill], processes)
+def test_a_killed_run_of_other_turns_ends_as_one_never_killed(samplers, options, processes, kill):
+    words = ["normed", *options, "network.checkpoint_interval_steps=2"]
+    check_killed(samplers, words, [kill], processes)
 
 
 @pytest.mark.slow
-def test_two_processes_take_the_turns_of_one(samplers, capsys):
-    options = ("undropped", "recipe.sampler=my_sampler.Repeating", FEW, "network.print_interval=1")
-    alone = samplers.call(capsys, *options, "recipe.end_stage=1")
-    first = samplers.output.rename(samplers.folder / "one")
-    second = samplers.run(*options, "recipe.end_stage=1", processes=2)
-    assert alone.status == 0 and second.status == 0, alone.output + second.output
-    losses = step_losses(first / "undropped")
-    # 19 turns in windows of 8.
-    assert list(losses) == list(range(1, 10))
-    assert step_losses(samplers.system("undropped")) == pytest.approx(losses, rel=0, abs=1e-4)
-    folders = (first / "undropped", samplers.system("undropped"))
-    ends = [weights(folder / "networks" / "epoch.3.pt") for folder in folders]
-    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-4)
+@pytest.mark.parametrize(
+    ("options", "processes", "steps", "tolerance"),
+    [
+        # 26 utterances in windows of 12; 19 turns in windows of 8.
+        (("debug", *MIXED, "network.optimizer_step_interval=2",
+          "network.global_minibatch_size=6"), (2, 3), 9, 1e-6),
+        (("undropped", "recipe.sampler=my_sampler.Repeating",
+          "network.global_minibatch_size=8"), (2,), 9, 1e-4),
+    ],
+)  # fmt: skip
+def test_processes_take_the_turns_of_one(samplers, capsys, options, processes, steps, tolerance):
+    words = (*options, "network.print_interval=1", "recipe.end_stage=1")
+    samplers.call(capsys, *words, "paths.system_folder=one").ok()
+    losses = step_losses(samplers.system("one"))
+    assert list(losses) == list(range(1, steps + 1))
+    expected = weights(samplers.system("one") / "networks" / "epoch.3.pt")
+    for number in processes:
+        name = f"p{number}"
+        samplers.run(*words, f"paths.system_folder={name}", processes=number).ok()
+        near = pytest.approx(losses, rel=0, abs=max(1e-5, tolerance))
+        assert step_losses(samplers.system(name)) == near
+        ends = weights(samplers.system(name) / "networks" / "epoch.3.pt")
+        torch.testing.assert_close(ends, expected, rtol=0, atol=tolerance)
 
 
 def test_an_order_that_depends_on_the_process_is_refused_by_all_of_them(samplers):
@@ -417,8 +386,7 @@ def test_two_processes_with_compiled_layers_train_the_network_of_one_without(
 ):
     recipe.add_configs(LAYERED)
     words = [choice] if choice else []
-    alone = recipe.call(capsys, "layered", "paths.system_folder=plain", *words)
-    assert alone.status == 0, alone.output
+    recipe.call(capsys, "layered", "paths.system_folder=plain", *words).ok()
     # By a Python of their own: the compiler starts processes, which the tests' warm one forks.
     both = subprocess.run(
         [*LAUNCHER, "run.py", "layered", "paths.system_folder=compiled", COMPILED, *words],

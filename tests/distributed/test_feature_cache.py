@@ -38,8 +38,7 @@ def test_runs_on_cached_features_go_on_exactly_and_are_those_of_the_frozen_front
     recipe, capsys
 ):
     recipe.add_configs(CONFIG)
-    whole = recipe.call(capsys, "cached", "recipe.validation_sets=('demo-dev',)")
-    assert whole.status == 0, whole.output
+    whole = recipe.call(capsys, "cached", "recipe.validation_sets=('demo-dev',)").ok()
     assert (
         "features of 26 clips: 39.9 kB, in" in whole.output
         and "computing them once" in whole.output
@@ -54,10 +53,9 @@ def test_runs_on_cached_features_go_on_exactly_and_are_those_of_the_frozen_front
     torch.testing.assert_close(
         networks(recipe, "resumed"), networks(recipe, "system1"), rtol=0, atol=0
     )
-    uncached = recipe.call(
+    recipe.call(
         capsys, "cached", "front_end.cache_features=False", "paths.system_folder=uncached"
-    )
-    assert uncached.status == 0, uncached.output
+    ).ok()
     near, cached = (networks(recipe, name)["model_state_dict"] for name in ("uncached", "system1"))
     # Cached in float16: 14 steps, each 0.1 times a gradient of up to about 1 that is off by 2^-11.
     torch.testing.assert_close(near, cached, rtol=1e-3, atol=14 * 0.1 * 2**-11)
@@ -78,16 +76,14 @@ def test_a_run_that_has_ended_computes_no_features_again(recipe, capsys):
 def test_two_processes_cache_the_same_features_and_train_alike(recipe, capsys):
     """Minibatch 8 on one process, 4 on two; the pass has batches of 16 in both."""
     recipe.add_configs(CONFIG)
-    outcome = recipe.call(capsys, "cached", "network.minibatch_size=8")
-    assert outcome.status == 0, outcome.output
+    recipe.call(capsys, "cached", "network.minibatch_size=8").ok()
     alone = (recipe.output / "features").rename(recipe.output / "alone")
     options = (
         "network.minibatch_size=4",
         "network.eval_minibatch_size_factor=4",
         "paths.system_folder=two",
     )
-    two = recipe.run("cached", *options, processes=2)
-    assert two.status == 0, two.output
+    recipe.run("cached", *options, processes=2).ok()
     [first], [second] = caches(alone), caches(recipe.output / "features")
     assert first.name == second.name
     assert (first / "features.bin").read_bytes() == (second / "features.bin").read_bytes()
@@ -179,8 +175,7 @@ def test_features_of_another_precision_are_cached_apart(recipe, capsys):
     assert recipe.call(capsys, *once).status == 0
     (exact,) = caches(recipe.output / "features")
     words = ("front_end.cache_precision=bf16", "paths.system_folder=coarse")
-    outcome = recipe.call(capsys, *once, *words)
-    assert outcome.status == 0, outcome.output
+    outcome = recipe.call(capsys, *once, *words).ok()
     assert "\nfeatures are computed in bf16" in outcome.output
     (coarse,) = set(caches(recipe.output / "features")) - {exact}
     identities = []
