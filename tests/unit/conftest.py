@@ -12,7 +12,10 @@ import soundfile
 import torch
 
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.distributed.stopping import StopRequest
+from asdf.distributed.world import World
 from asdf.networks import build_network
+from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from tests.hub_server import HubServer
 
@@ -88,6 +91,12 @@ def write_small_network(path: Path, settings: Sections | None = None, **entries)
             parameter.mul_(1.3)
     write_network_file(path, NetworkFile.from_network(network, settings, **entries))
     return path
+
+
+def list_scores(network, utterances, lengths, settings: Sections, stop=None) -> np.ndarray:
+    """Return the scores of a list, as stage 2 of one process computes them."""
+    scorer = build_list_scorer(network, settings, World())
+    return score_list(scorer, utterances, lengths, settings, World(), stop or StopRequest())
 
 
 @pytest.fixture(scope="session")

@@ -120,36 +120,41 @@ def test_a_removed_working_folder_is_one_message(tmp_path, words):
     assert ended.stderr.decode() == FOLDER_REMOVED
 
 
-def test_closed_streams_leave_the_files_as_they_should_be(folder, tmp_path):
-    words = (*COMMANDS["evaluate"], "--json")
-    whole = run((*words, str(tmp_path / "whole.json")), folder)
-    closed = run((*words, str(tmp_path / "closed.json")), folder, '"$@" <&- >&-')
-    assert (whole.returncode, closed.returncode, closed.stderr) == (0, 0, b"")
+def test_closed_streams_leave_the_files_as_they_should_be(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert main([*EVALUATE[2:], "--json", str(tmp_path / "whole.json")]) == 0
+    words = (*EVALUATE, "--json", str(tmp_path / "closed.json"))
+    closed = run(words, folder, '"$@" <&- >&-')
+    assert (closed.returncode, closed.stderr) == (0, b"")
     assert (tmp_path / "closed.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
 
 
-def test_an_output_on_stdout_is_alone_there(folder):
-    comparison = run((*COMMANDS["compare"][:-1], "-"), folder)
+def test_an_output_on_stdout_is_alone_there(folder, capfd, monkeypatch):
+    monkeypatch.chdir(folder)
+
+    def shown(*words):
+        assert main(list(words)) == 0
+        return capfd.readouterr()
+
+    comparison = shown(*COMMANDS["compare"][2:-1], "-")
     run_a = {"folder": str(folder / "run"), "network": "epoch.1"}
-    assert json.loads(comparison.stdout)["runs"][0] == run_a
-    assert comparison.stderr.decode().startswith(f"A  {folder / 'run'}, epoch.1\n")
-    results = run((*EVALUATE, "--json", "-", "--csv", "evaluated.csv"), folder, '"$@" | tee all')
-    assert json.loads(results.stdout)[0]["system"] == "scores"
-    assert b"EER threshold" in results.stderr and (folder / "evaluated.csv").stat().st_size
-    words = ("report", "run", "--networks", "all", "--replicates", "0", "--output", "-")
-    page = run((*ASDF, *words), folder)
-    assert page.stdout.startswith(b"<!DOCTYPE html>") and page.stdout.endswith(b"</html>\n")
-    assert page.stderr.endswith(b"written to standard output\n")
-    listed = run((*ASDF, "corpora", "list.txt", ".", "--list", "-"), folder)
-    assert (listed.returncode, listed.stdout) == (0, b"a.flac 1\nb.flac 0\n")
-    assert b"2: 1 bona fide, 1 spoof" in listed.stderr
+    assert json.loads(comparison.out)["runs"][0] == run_a
+    assert comparison.err.startswith(f"A  {folder / 'run'}, epoch.1\n")
+    results = shown(*EVALUATE[2:], "--json", "-", "--csv", "evaluated.csv")
+    assert json.loads(results.out)[0]["system"] == "scores"
+    assert "EER threshold" in results.err and (folder / "evaluated.csv").stat().st_size
+    page = shown("report", "run", "--networks", "all", "--replicates", "0", "--output", "-")
+    assert page.out.startswith("<!DOCTYPE html>") and page.out.endswith("</html>\n")
+    assert page.err.endswith("written to standard output\n")
+    listed = shown("corpora", "list.txt", ".", "--list", "-")
+    assert listed.out == "a.flac 1\nb.flac 0\n" and "2: 1 bona fide, 1 spoof" in listed.err
 
 
-def test_scores_are_read_from_stdin(folder):
+def test_scores_are_read_from_stdin(folder, capsys, monkeypatch):
     ended = run((*ASDF, "evaluate", "-", "--replicates", "0"), folder, '"$@" < scores.txt')
-    from_file = run(EVALUATE, folder)
-    assert ended.returncode == 0 and b"EER " in ended.stdout
-    assert ended.stdout.splitlines()[1:] == from_file.stdout.splitlines()[1:]
+    monkeypatch.chdir(folder)
+    assert main(list(EVALUATE[2:])) == ended.returncode == 0
+    assert ended.stdout.decode().splitlines()[1:] == capsys.readouterr().out.splitlines()[1:]
 
 
 @pytest.mark.parametrize(

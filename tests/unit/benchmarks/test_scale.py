@@ -44,6 +44,7 @@ def test_a_ratio_shows_what_is_linear() -> None:
     )
 
 
+@pytest.mark.slow
 def test_everything_runs_on_a_tiny_corpus(tmp_path: Path) -> None:
     rows = list(scale_costs.costs(60, tmp_path))
     assert len({cost.what for cost in rows}) == len(rows) == 20

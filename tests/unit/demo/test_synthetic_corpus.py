@@ -58,12 +58,13 @@ def auc(values: np.ndarray, bona_fide: np.ndarray) -> float:
 
 def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(corpus, tmp_path):
     make_demo_corpus(tmp_path / "again", sets=SMALL)
-    make_demo_corpus(tmp_path / "other", seed=1, sets=SMALL)
+    make_demo_corpus(tmp_path / "other", seed=1, sets=SMALL[:1])
 
     first, again, other = map(contents, (corpus, tmp_path / "again", tmp_path / "other"))
     assert first == again
-    assert first.keys() == other.keys()
-    assert not any(first[name] == other[name] for name in first if name.endswith(".flac"))
+    recordings = [name for name in other if name.endswith(".flac")]
+    assert len(recordings) == 12 and first.keys() >= set(recordings)
+    assert not any(first[name] == other[name] for name in recordings)
 
 
 def test_the_samples_are_those_of_the_version_that_the_mark_states(corpus: Path) -> None:

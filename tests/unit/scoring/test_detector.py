@@ -14,18 +14,15 @@ import asdf
 from asdf.audio import audio_length, read_audio
 from asdf.audio.speech import cut_to_speech
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
-from asdf.distributed.stopping import StopRequest
-from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.zoo.layouts.importing import load_detector_weights
 from asdf.interchange import read_network
 from asdf.metrics.calibration import Calibration
 from asdf.networks import build_network
 from asdf.runs.log import LOG
-from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from asdf.trials.lists import read_list
-from tests.unit.conftest import small_settings, sound, write_small_network
+from tests.unit.conftest import list_scores, small_settings, sound, write_small_network
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "networks"
 TESTS = Path(__file__).parents[2]
@@ -41,14 +38,7 @@ def stage_2(path: Path, folder: Path, precision: str = "fp32") -> dict[str, floa
     utterances = read_list(folder / "list.lst", folder)
     waveforms = [cut_to_speech(read_audio(folder / name), settings.sad) for name in names]
     lengths = np.array([len(waveform) for waveform in waveforms])
-    scores = score_list(
-        build_list_scorer(network, settings, World()),
-        utterances,
-        lengths,
-        settings,
-        World(),
-        StopRequest(),
-    )
+    scores = list_scores(network, utterances, lengths, settings)
     (folder / "list.lst").unlink()
     return dict(zip(names, scores.tolist(), strict=True))
 
@@ -105,6 +95,7 @@ def test_a_precision_that_the_device_has_not_is_said(network_file, caplog, monke
     assert caplog.messages == ["scoring in fp32: tf32 not used: it needs a GPU"]
 
 
+@pytest.mark.slow_but("AASIST-L")
 @pytest.mark.parametrize("name", ["AASIST-L", "AASIST"])
 def test_published_aasist_gives_its_logits(tmp_path, request, name):
     """From a file, and from an array."""

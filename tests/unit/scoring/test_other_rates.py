@@ -20,17 +20,16 @@ import asdf
 from asdf.__main__ import main
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.data.lengths import measure_lengths
-from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import write_scores
 from asdf.extras.service.service import Question, Slot
 from asdf.extras.service.uploads import Upload, Wait
 from asdf.networks import build_network
-from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings import Sections
 from asdf.trials.trial_list import TrialList
 from tests.extras.service.conftest import LIMITS, running
+from tests.unit.conftest import list_scores
 
 STEREO = '''
 import torch
@@ -123,11 +122,9 @@ def test_files_of_any_rate_get_the_score_of_the_network_s_own(tmp_path: Path, st
     # An array is what its file is, and a list is scored like it.
     assert detector.score_trial(waveform, stated) == pytest.approx(expected, abs=1e-5)
     trials = TrialList(["x.wav"], np.array([1], np.int8), name="one", folder=tmp_path)
-    world = World()
-    lengths = measure_lengths(trials, settings.sad, tmp_path, world, audio=settings.audio)
+    lengths = measure_lengths(trials, settings.sad, tmp_path, World(), audio=settings.audio)
     assert lengths.tolist() == [36_000]
-    scorer = build_list_scorer(network, settings, world)
-    (listed,) = score_list(scorer, trials, lengths, settings, world, StopRequest())
+    (listed,) = list_scores(network, trials, lengths, settings)
     assert listed == pytest.approx(expected, abs=1e-5)
 
 

@@ -10,14 +10,12 @@ from torch import nn
 from asdf import Detector
 from asdf.audio import read_audio
 from asdf.distributed.stopping import Stopped, StopRequest
-from asdf.distributed.world import World
 from asdf.errors import AsdfError
 from asdf.networks import build_network
-from asdf.scoring.score_list import build_list_scorer, score_list
 from asdf.settings.sections import Sections
 from tests.recordings import write_recordings
 from tests.small_networks import Normed, Plain
-from tests.unit.conftest import network_settings
+from tests.unit.conftest import list_scores, network_settings
 
 LENGTHS = np.array([6000, 2500, 6000, 4001, 4100, 9000, 3999, 2500])
 
@@ -48,14 +46,7 @@ def plain() -> nn.Module:
 
 
 def scores(network, utterances, lengths=LENGTHS, stop=None, **changes) -> np.ndarray:
-    return score_list(
-        build_list_scorer(network, scoring_settings(**changes), World()),
-        utterances,
-        lengths,
-        scoring_settings(**changes),
-        World(),
-        stop or StopRequest(),
-    )
+    return list_scores(network, utterances, lengths, scoring_settings(**changes), stop)
 
 
 def one_by_one(network, utterances) -> np.ndarray:
@@ -91,10 +82,10 @@ def test_wav2vec_and_aasist_score_the_same_in_a_batch_and_alone(utterances):
         for parameter in network.parameters():
             parameter.mul_(1.3)
     some = np.array([1, 3, 4, 6, 7])
-    arguments = (utterances.select(some), LENGTHS[some], chosen, World(), StopRequest())
-    batched = score_list(build_list_scorer(network, chosen, World()), *arguments)
+    arguments = (network, utterances.select(some), LENGTHS[some], chosen)
+    batched = list_scores(*arguments)
     chosen.network.minibatch_size, chosen.network.eval_minibatch_size_factor = 1, 0.01
-    alone = score_list(build_list_scorer(network, chosen, World()), *arguments)
+    alone = list_scores(*arguments)
     assert np.ptp(alone) > 1e-3
     np.testing.assert_allclose(batched, alone, atol=1e-5)
 

@@ -6,14 +6,14 @@ import torch
 from torch import nn
 
 from asdf.audio import read_audio
-from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.scoring.computing import ScoringPrecision, choose_scoring_precision
-from asdf.scoring.score_list import build_list_scorer, score_list
+from asdf.scoring.score_list import build_list_scorer
 from asdf.scoring.scorer import Scorer
 from asdf.settings.sections import Network, Sections
 from asdf.trials.how_scored import HowScored, ScoredLength
 from tests.recordings import noise_waveforms, write_recordings
+from tests.unit.conftest import list_scores
 
 CPU = torch.device("cpu")
 FULL = ScoringPrecision("fp32", CPU)
@@ -131,14 +131,7 @@ def test_recordings_are_cut_or_repeated(tmp_path, cut):
     settings.network.max_cut_proportion = cut
     torch.manual_seed(0)
     network = Fixed()
-    scores = score_list(
-        build_list_scorer(network, settings, World()),
-        utterances,
-        LENGTHS,
-        settings,
-        World(),
-        StopRequest(),
-    )
+    scores = list_scores(network, utterances, LENGTHS, settings)
     assert network.batches == [(4, 5000), (2, 5000)]
     for index in range(len(LENGTHS)):
         waveform = torch.from_numpy(
