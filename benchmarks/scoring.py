@@ -1,4 +1,4 @@
-"""Scoring a list in batches of equal lengths, one by one, or all cut to 64,600; and ONNX Runtime.
+"""Scoring a list in batches of equal lengths, one by one, or all cut to 64,600; and peers.
 
 The set is a slice of one as large as ASVspoof 2019 LA's evaluation (71,237 trials): durations are
 log-normal, median 3 s, from 0.5 to 13 s; at evenly spaced quantiles a length is taken, with 12
@@ -12,8 +12,8 @@ On a CPU a batch saves calls, not products. So the limit there is the time of th
 convolutions alone: their floating-point operations, counted at each length without those that
 packed weights spare, at the speed of one product of 2,048 rows with a matrix of 1,024 times 1,024
 by oneDNN, measured in the same turns. Seconds on a CPU are the processor's, of all threads
-together. Then, recordings of 4 s in memory are scored beside ONNX Runtime, which runs the same
-network exported by ASDF.
+together. Then, recordings in memory are scored beside ONNX Runtime and OpenVINO, which run the same
+networks exported by ASDF.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def rows(quick: bool) -> Iterator[Row]:
     else:
         yield unmeasured(f"{what}, cuda", "s", FIXED, "no CUDA device", FASTER_THAN_FIXED)
         yield unmeasured(f"{what}, cuda", "s", SINGLE, "no CUDA device", FASTER_THAN_SINGLE)
-    yield from cpu_scoring.rows(quick)
+    yield from cpu_scoring.rows(quick, quantile_lengths(2 * lengths))
 
 
 def quantile_lengths(count: int) -> list[int]:

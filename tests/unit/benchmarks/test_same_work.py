@@ -16,8 +16,9 @@ from asdf.distributed.world import World
 from asdf.evaluation import eer
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.training.training_progress import seed_step
-from benchmarks import frozen, hugging_face, loader, metrics, nets, rawboost, scoring
+from benchmarks import cpu_scoring, frozen, hugging_face, loader, metrics, nets, rawboost, scoring
 from benchmarks.corpus import temporary_corpus
+from benchmarks.harness import has
 
 
 @pytest.mark.parametrize("algo", range(1, 9))
@@ -154,6 +155,22 @@ def test_transformers_network_has_the_sizes_of_ours() -> None:
     )
     waveforms, labels = nets.make_batch(2, 6000)
     assert peer(waveforms, labels)["logits"].shape == own(waveforms)[1].shape == (2, 2)
+
+
+@pytest.mark.parametrize("peer", cpu_scoring.PEERS)
+@pytest.mark.parametrize("samples", [16000, None])
+def test_peers_on_a_cpu_give_the_same_scores(peer: str, samples: int | None) -> None:
+    make, packages = cpu_scoring.PEERS[peer]
+    if not has(*packages):
+        pytest.skip(f"{peer} is not installed")
+    network = nets.make_network(nets.make_settings("tiny", 2)).eval()
+    run = make(network, samples)
+    # The first length is the one that a graph of any length is made with.
+    for length in [samples] if samples else [16000, 9001, 20011]:
+        waveforms, _ = nets.make_batch(1, length)
+        with torch.inference_mode():
+            logits = network(waveforms)[1]
+        assert_allclose(run(waveforms.numpy()), logits, atol=1e-5)
 
 
 def test_whole_utterances_are_what_single_scoring_reads() -> None:
