@@ -1,9 +1,11 @@
-"""Open archives: opened once, shared by threads, and opened anew when they change."""
+"""Open archives: opened once, shared by threads and processes, and anew when they change."""
 
 from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +17,8 @@ from numpy.testing import assert_array_equal
 from asdf.audio import read_audio
 from asdf.errors import AsdfError
 from asdf.extras.stores.archives import find_member, known_member, open_archive
-from tests.extras.stores.conftest import noise, pack
+from tests.conftest import PATIENCE_S
+from tests.extras.stores.conftest import NAMES, noise, pack
 
 
 def test_a_folder_of_the_archives_own_name_does_not_eat_the_names_that_begin_like_it(
@@ -45,6 +48,33 @@ def test_threads_read_side_by_side(corpus: Path) -> None:
         read = list(pool.map(lambda name: read_audio(archive / name, 500, 3000), names))
     for name, samples in zip(names, read, strict=True):
         assert_array_equal(samples, read_audio(corpus / name, 500, 3000))
+
+
+FORKED = """
+import multiprocessing, sys
+from pathlib import Path
+from asdf.audio import read_audio
+archive, names = Path(sys.argv[1]), sys.argv[2:]
+expected = [read_audio(archive / name).tobytes() for name in names]
+def read(_):
+    for _ in range(20):
+        if [read_audio(archive / name).tobytes() for name in names] != expected:
+            return False
+    return True
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        sys.exit(not all(pool.map(read, range(4))))
+"""
+
+
+def test_forked_processes_read_side_by_side(corpus: Path) -> None:
+    """They share one descriptor, whose position in the file is not used."""
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKED, str(pack(corpus)), *NAMES],
+        capture_output=True,
+        timeout=PATIENCE_S,
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_an_archive_is_sent_to_another_process_by_its_path(corpus: Path) -> None:
