@@ -65,11 +65,11 @@ class Work:
 
 
 WORKS = (
-    Work("XLS-R 300M + AASIST", 14, 225.3, 1961, 60.6),
-    Work("the same, checkpointing", 14, 300.4, 2930, 75.6),
-    Work("the same, `computing.cuda_graphs`", 14, 225.3, 31, 60.6),
-    Work("the same", 64, 225.3, 1985, 217.7),
-    Work("front end frozen", 32, 76.5, 1047, 43.8),
+    Work("XLS-R 300M + AASIST", 14, 225.3, 1941, 55.8),
+    Work("the same, checkpointing", 14, 300.4, 2910, 70.8),
+    Work("the same, `computing.cuda_graphs`", 14, 225.3, 31, 55.8),
+    Work("the same", 64, 225.3, 1965, 192.3),
+    Work("front end frozen", 32, 76.5, 1038, 39.8),
     Work("AASIST on waveforms", 24, 28.7, 559, 43.7),
 )
 

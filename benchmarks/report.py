@@ -1,4 +1,4 @@
-"""RESULTS.md from the JSON of runs, and from nothing else."""
+"""The measured part of RESULTS.md, and its chart, from the JSON of runs."""
 
 from __future__ import annotations
 
@@ -9,27 +9,22 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
-from benchmarks import precision
 from benchmarks.chart import Bar, chart
-from benchmarks.gpu import null_table
+from benchmarks.harness import write_between
 from benchmarks.machine import headline
 from benchmarks.rows import Row
 from benchmarks.table import markdown
 
-_HEAD = """# Benchmarks
-
-Written by `python -m benchmarks --report`. Every number was measured on the machine and at the time
-that are stated above its table; a row without numbers says why. ASDF and its peer ran in turns in
-one process, or one after the other. Numbers are medians; the ratio is the median over the pairs of
-how many times better ASDF is, followed by its quartiles. Against a limit, the ratio is the limit
-over what ASDF took.
-
-![ratios and targets](results.svg)
+_BEGIN = "<!-- measured by python -m benchmarks -->"
+_END = "<!-- end of what python -m benchmarks measured -->"
+_HEAD = """Every number was measured on the machine and at the time that are stated above its table.
+A row without numbers says why. ASDF and its peer ran in turns in one process, or one after
+the other.
 """
 
 
 def write_report(files: Sequence[Path], folder: Path) -> list[Path]:
-    """Write RESULTS.md and results.svg to `folder` from the JSON of one run or several.
+    """Write results.svg and its part of RESULTS.md in `folder` from the JSON of one run or several.
 
     Raises:
         AsdfError: a file is missing, is not a result of `python -m benchmarks --json`, or comes
@@ -55,10 +50,8 @@ def write_report(files: Sequence[Path], folder: Path) -> list[Path]:
                 for row in rows
                 if row.ratio is not None and row.target is not None
             ]
-    parts.append(precision.section())
-    parts.append(null_table.section())
     paths = [folder / "RESULTS.md", folder / "results.svg"]
-    write_text(paths[0], "\n".join(parts))
+    write_between(paths[0], _BEGIN, _END, "\n".join(parts).rstrip())
     write_text(paths[1], chart(bars))
     return paths
 

@@ -334,8 +334,8 @@ def choose_dropped(layers: int, drop: float, training: bool) -> list[bool]:
     return (torch.rand(layers) < drop).tolist()
 
 
-# The inputs seen by all groups have 128 times the size; this many times are computed at once.
-_COPIES = 32
+# Frames that a product computes together: more take more operations, fewer more copies.
+_BLOCK = 8
 # GPUs need rows of 16 bytes for products of 16-bit numbers.
 _ALIGNED = 16
 
@@ -435,85 +435,77 @@ class GroupedConvolution(torch.autograd.Function):
     """A grouped convolution over frames, (B, L, C) to (B, L, G * E), computed as products.
 
     The weights are (G * E, D, K). A frame sees K // 2 frames before it and the rest after it;
-    frames beyond the ends are 0.
+    frames beyond the ends are 0. A product gives a block of R frames, which share most of what they
+    see, so that little of the input is copied: the weights are repeated for each frame of a block,
+    and 0 where a frame sees less than its block.
     """
 
     @staticmethod
     def forward(ctx: Any, x_BLC: Tensor, weight: Tensor, bias: Tensor, groups: int) -> Tensor:
         ctx.save_for_backward(x_BLC, weight)
         ctx.groups = groups
-        taps = weight.shape[2]
-        weight_GEDK = weight.unflatten(0, (groups, -1))
-        weight_GXE = weight_GEDK.permute(0, 3, 2, 1).flatten(1, 2)
-        bias_G1E = bias.view(groups, 1, -1)
-        parts = []
-        for chosen, windows_GXK in _windows(x_BLC, groups, taps, before=taps // 2):
-            part_GXE = torch.baddbmm(bias_G1E[chosen], windows_GXK, weight_GXE[chosen])
-            parts.append(part_GXE)
-        return _join(parts, x_BLC)
+        weight_GKDE = weight.unflatten(0, (groups, -1)).permute(0, 3, 2, 1)
+        return _convolve(x_BLC, weight_GKDE, weight.shape[2] // 2, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient_BLC: Tensor) -> tuple[Tensor | None, ...]:
         x_BLC, weight = ctx.saved_tensors
         of_x_BLC = of_weight = None
+        weight_GEDK = weight.unflatten(0, (ctx.groups, -1))
+        taps = weight.shape[2]
         if ctx.needs_input_grad[0]:
-            of_x_BLC = _find_gradient_of_input(gradient_BLC, weight, ctx.groups)
+            # The kernel is turned around, so as many frames are before as were after.
+            turned_GKED = weight_GEDK.flip(3).permute(0, 3, 1, 2)
+            of_x_BLC = _convolve(gradient_BLC, turned_GKED, taps - 1 - taps // 2)
         if ctx.needs_input_grad[1]:
-            of_weight = _find_gradient_of_weight(gradient_BLC, x_BLC, weight, ctx.groups)
-        of_bias_C = gradient_BLC.sum((0, 1))
-        return of_x_BLC, of_weight, of_bias_C, None
+            of_weight_GKDE = _find_gradient_of_weight(gradient_BLC, x_BLC, weight_GEDK)
+            of_weight = of_weight_GKDE.permute(0, 3, 2, 1).reshape(weight.shape)
+        return of_x_BLC, of_weight, gradient_BLC.sum((0, 1)), None
 
 
-def _find_gradient_of_input(gradient_BLC: Tensor, weight: Tensor, groups: int) -> Tensor:
-    """Return the convolution of the gradient with the flipped weights."""
-    taps = weight.shape[2]
-    turned_GEDK = weight.unflatten(0, (groups, -1)).flip(3)
-    weight_GXD = turned_GEDK.permute(0, 3, 1, 2).flatten(1, 2)
-    # As many frames as the forward pass has after a frame, since the kernel is flipped.
-    before = taps - 1 - taps // 2
-    parts = []
-    for chosen, windows_GXK in _windows(gradient_BLC, groups, taps, before):
-        parts.append(torch.bmm(windows_GXK, weight_GXD[chosen]))
-    return _join(parts, gradient_BLC)
-
-
-def _find_gradient_of_weight(
-    gradient_BLC: Tensor, x_BLC: Tensor, weight: Tensor, groups: int
+def _convolve(
+    x_BLC: Tensor, weight_GKDE: Tensor, before: int, bias: Tensor | None = None
 ) -> Tensor:
-    taps = weight.shape[2]
-    gradient_BLGE = gradient_BLC.unflatten(2, (groups, -1))
-    gradient_GXE = gradient_BLGE.permute(2, 0, 1, 3).flatten(1, 2)
-    parts = []
-    for chosen, windows_GXK in _windows(x_BLC, groups, taps, before=taps // 2):
-        parts.append(torch.bmm(windows_GXK.mT, gradient_GXE[chosen]))
-    of_weight_GKDE = torch.cat(parts).unflatten(1, (taps, -1))
-    return of_weight_GKDE.permute(0, 3, 2, 1).reshape(weight.shape)
+    """Return the convolution, (B, L, G * E)."""
+    groups, taps, values, outputs = weight_GKDE.shape
+    repeated = x_BLC.new_zeros(groups, _BLOCK + taps - 1, values, _BLOCK, outputs)
+    _of_frames(repeated, taps).copy_(weight_GKDE.unsqueeze(2))
+    seen_GNX = _windows(x_BLC, groups, taps, before)
+    repeated_GXY = repeated.flatten(3, 4).flatten(1, 2)
+    if bias is None:
+        blocks_GNY = torch.bmm(seen_GNX, repeated_GXY)
+    else:
+        bias_G1Y = bias.view(groups, 1, outputs).repeat(1, 1, _BLOCK)
+        blocks_GNY = torch.baddbmm(bias_G1Y, seen_GNX, repeated_GXY)
+    frames_GBLE = blocks_GNY.unflatten(1, (len(x_BLC), -1)).unflatten(3, (_BLOCK, -1)).flatten(2, 3)
+    return frames_GBLE[:, :, : x_BLC.shape[1]].permute(1, 2, 0, 3).flatten(2)
 
 
-def _windows(x_BLC: Tensor, groups: int, taps: int, before: int) -> Iterator[tuple[slice, Tensor]]:
-    """Yield some groups, and the inputs that each of their frames sees: (groups, B * L, K * D)."""
-    after = taps - 1 - before
+def _find_gradient_of_weight(gradient_BLC: Tensor, x_BLC: Tensor, weight_GEDK: Tensor) -> Tensor:
+    groups, outputs, values, taps = weight_GEDK.shape
+    seen_GNX = _windows(x_BLC, groups, taps, before=taps // 2)
+    padded_BLC = F.pad(gradient_BLC, (0, 0, 0, -gradient_BLC.shape[1] % _BLOCK))
+    gradient_BLGE = padded_BLC.unflatten(2, (groups, -1))
+    gradient_GNY = gradient_BLGE.permute(2, 0, 1, 3).reshape(groups, -1, _BLOCK * outputs)
+    repeated_GXY = torch.bmm(seen_GNX.mT, gradient_GNY)
+    repeated = repeated_GXY.view(groups, _BLOCK + taps - 1, values, _BLOCK, outputs)
+    return _of_frames(repeated, taps).sum(2)
+
+
+def _of_frames(repeated: Tensor, taps: int) -> Tensor:
+    """Return the weights of each frame of a block: (G, K, R, D, E), a view."""
+    groups, _, values, frames, outputs = repeated.shape
+    group, tap, value, frame, _ = repeated.stride()
+    # A frame sees what the one before it sees, one later.
+    strides = (group, tap, tap + frame, value, 1)
+    return repeated.as_strided((groups, taps, frames, values, outputs), strides)
+
+
+def _windows(x_BLC: Tensor, groups: int, taps: int, before: int) -> Tensor:
+    """Return what the blocks of frames see: (groups, B * blocks, (R + K - 1) * D)."""
+    after = taps - 1 - before + -x_BLC.shape[1] % _BLOCK
     padded_BPC = F.pad(x_BLC, (0, 0, before, after))
-    padded_BPGD = padded_BPC.unflatten(2, (groups, -1))
-    padded_GBPD = padded_BPGD.permute(2, 0, 1, 3).contiguous()
-    values = padded_GBPD.shape[3]
-    # A frame's inputs are contiguous, and overlap with those of the next frame.
-    seen_GBLDK = padded_GBPD.unfold(2, taps, 1)
-    seen_GBLKD = seen_GBLDK.transpose(3, 4)
-    seen_GBLX = seen_GBLKD.as_strided(
-        (*seen_GBLKD.shape[:3], taps * values), (*seen_GBLKD.stride()[:3], 1)
-    )
-    together = max(1, _COPIES * groups // taps)
-    for start in range(0, groups, together):
-        chosen = slice(start, start + together)
-        yield chosen, seen_GBLX[chosen].flatten(1, 2)
-
-
-def _join(parts: list[Tensor], like_BLC: Tensor) -> Tensor:
-    """Return (B, L, G * E) for parts (groups, B * L, E)."""
-    joined_GXE = parts[0]
-    if len(parts) > 1:
-        joined_GXE = torch.cat(parts)
-    joined_GBLE = joined_GXE.unflatten(1, like_BLC.shape[:2])
-    return joined_GBLE.permute(1, 2, 0, 3).flatten(2)
+    padded_GBPD = padded_BPC.unflatten(2, (groups, -1)).permute(2, 0, 1, 3)
+    seen_GBNDW = padded_GBPD.unfold(2, _BLOCK + taps - 1, _BLOCK)
+    return seen_GBNDW.transpose(3, 4).flatten(3, 4).flatten(1, 2)

@@ -74,8 +74,17 @@ def test_report_holds_machine_date_and_measured_numbers(tmp_path: Path) -> None:
         limited("run.py", "s", [0.2, 0.2], 0.5),
         unmeasured("on a GPU", "s", "a loop", "no CUDA device", 2.5),
     ]
+    marks = [
+        f"<!-- {text} -->"
+        for text in (
+            "measured by python -m benchmarks",
+            "end of what python -m benchmarks measured",
+        )
+    ]
+    (tmp_path / "RESULTS.md").write_text("\n".join(["a head", marks[0], "old", marks[1], "a GPU"]))
     paths = write_report([_result(tmp_path, "one.json", rows)], tmp_path)
     text = paths[0].read_text()
+    assert text.startswith("a head\n") and text.endswith("\na GPU") and "old" not in text
     assert (
         "A processor, 2 cores, 8 GiB, no GPU; Python 3.11.0, torch 2.9.0, numpy 2.0.0; "
         "2026-01-02T03:04" in text

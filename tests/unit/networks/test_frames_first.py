@@ -55,11 +55,11 @@ def test_norms_of_short_weights_compute_in_their_format() -> None:
 
 
 @pytest.mark.parametrize("taps", [8, 5])
-@pytest.mark.parametrize("together", [1, 3, 100])
+@pytest.mark.parametrize("block", [1, 3, 17, 20])
 def test_grouped_convolutions_are_torchs(
-    taps: int, together: int, monkeypatch: pytest.MonkeyPatch
+    taps: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoder_layers, "_COPIES", together * taps // 4)
+    monkeypatch.setattr(encoder_layers, "_BLOCK", block)
     generator = torch.Generator().manual_seed(0)
     x_BLC, weight, bias = (
         torch.randn(shape, generator=generator).double().requires_grad_()
