@@ -14,12 +14,10 @@ import re
 import shutil
 import tarfile
 import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import urlsplit
@@ -94,6 +92,9 @@ def look_up_record(number: str) -> Record:
         AsdfError: there is no response, or the record is not public.
     """
     address = f"{ZENODO}/api/records/{number}"
+    # Imported here: it takes longer than all else that names a corpus.
+    import urllib.request
+
     with _explained(address), urllib.request.urlopen(address, timeout=_WITHIN_S) as answer:
         text = answer.read(_MAX_ANSWER)
     try:
@@ -229,6 +230,8 @@ def _receive(file: RecordFile, part: Path) -> None:
                 "MB. Free some space, or name another folder; what was downloaded is used again."
             )
         LOG.info("fetching %s, %s MB", file.name, f"{missing / _MEGABYTE:,.1f}")
+        import urllib.request
+
         request = urllib.request.Request(file.address)
         if arrived:
             request.add_header("Range", f"bytes={arrived}-")
@@ -251,6 +254,8 @@ def _receive(file: RecordFile, part: Path) -> None:
 
 
 def _pieces(answer: IO[bytes]) -> Iterator[bytes]:
+    from http.client import HTTPException
+
     while True:
         try:
             piece = answer.read(_PIECE)
@@ -302,6 +307,8 @@ def _refuse_outside(path: Path, name: str) -> None:
 
 @contextmanager
 def _explained(address: str) -> Iterator[None]:
+    from http.client import HTTPException
+
     try:
         yield
     # Before URLError, of which it is a subclass.

@@ -19,9 +19,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cached_property
 from importlib import import_module
 from itertools import chain, product
 from pathlib import Path
@@ -39,18 +40,33 @@ from asdf.trials.lists import Tree, open_tree
 from asdf.trials.trial_list import TrialList
 
 
-def _find_corpora() -> dict[str, KnownCorpus]:
-    """Return the corpora of all files in the folder `sets` and of the extras, sorted by name."""
-    corpora = {}
-    own = [f"{sets.__name__}.{file.name}" for file in iter_modules(sets.__path__)]
-    for name in (*own, *provided("CORPORA")):
-        for value in vars(import_module(name)).values():
-            if isinstance(value, KnownCorpus):
-                corpora[value.name] = value
-    return dict(sorted(corpora.items()))
+class _Known(Mapping[str, KnownCorpus]):
+    """The corpora of all files in the folder `sets` and of the extras, sorted by name.
+
+    The files are imported when the first corpus is looked for, which some commands never do.
+    """
+
+    @cached_property
+    def _corpora(self) -> dict[str, KnownCorpus]:
+        corpora = {}
+        own = [f"{sets.__name__}.{file.name}" for file in iter_modules(sets.__path__)]
+        for name in (*own, *provided("CORPORA")):
+            for value in vars(import_module(name)).values():
+                if isinstance(value, KnownCorpus):
+                    corpora[value.name] = value
+        return dict(sorted(corpora.items()))
+
+    def __getitem__(self, name: str) -> KnownCorpus:
+        return self._corpora[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._corpora)
+
+    def __len__(self) -> int:
+        return len(self._corpora)
 
 
-KNOWN = _find_corpora()
+KNOWN = _Known()
 _SHOWN = 5
 
 ALIASES = {

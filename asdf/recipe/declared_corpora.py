@@ -169,10 +169,11 @@ class Corpus:
             raise UsageError(
                 f"{self}: a Corpus has either a list or a reader. Fix it at the top of run.py."
             )
+        if self.list or not (self.columns or self.bona_fide != ""):
+            return
         kind = self.reader.split(":")[0]
         is_table = kind in KNOWN and KNOWN[kind].read_columns is not None
-        has_columns = self.list or kind in _WITH_COLUMNS or is_table
-        if (self.columns or self.bona_fide != "") and not has_columns:
+        if not (kind in _WITH_COLUMNS or is_table):
             raise UsageError(
                 f"{self}: columns and bona_fide are for lists, parquet, folders and data sets of "
                 "the hub. Remove them at the top of run.py."

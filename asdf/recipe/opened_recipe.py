@@ -25,7 +25,6 @@ from asdf.distributed.stopping import StopRequest
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.command_line import answer_with, config_files, parse_command_line
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
-from asdf.recipe.dry_run import dry_run
 from asdf.recipe.ending import cause_of, exit_status, skip_shutdown
 from asdf.recipe.problems import find_problems, raise_problems, read_stages
 from asdf.recipe.run import Run
@@ -264,6 +263,9 @@ def open_recipe(
         stages = read_stages(Path(file))
         problems = find_problems(chosen, folder, corpora, stages)
         if command.dry_run:
+            # Imported here: whoever asks for a value does not wait for what a run would need.
+            from asdf.recipe.dry_run import dry_run
+
             problems += dry_run(chosen, folder, corpora, stages, launch)
         # After the plans are printed, so that a dry run shows everything it found.
         raise_problems(problems, command.configs)

@@ -42,7 +42,6 @@ from asdf.runs.start_records import (
 from asdf.settings import Settings
 from asdf.settings.catalogue import class_paths
 from asdf.settings.config_files import parse_assignments
-from asdf.tasks.studies.configurations import NO_EFFECT
 
 if TYPE_CHECKING:
     from asdf.distributed.world import World
@@ -70,7 +69,6 @@ _MEANT_TO_CHANGE = frozenset(
 """Settings whose changes cause no warning: they do not affect the computation of a step."""
 
 # The starting point of training has its own line.
-_NOT_COMPARED = NO_EFFECT | {"network.resume_epoch"}
 # Begins the part of settings.py about earlier steps.
 _EARLIER = "\n# Other values of earlier steps:\n"
 
@@ -117,6 +115,9 @@ class Starts:
 
         Each is in words, followed by whether it may be unintended.
         """
+        # Imported here: only a run that goes on compares.
+        from asdf.tasks.studies.configurations import NO_EFFECT
+
         number = self.before(step)
         if number is None:
             return
@@ -128,7 +129,7 @@ class Starts:
         )
         for name in dict.fromkeys((*values, *new_values)):
             old, new = values.get(name, "no setting"), new_values.get(name, "no setting")
-            if old != new and name not in _NOT_COMPARED:
+            if old != new and name not in (*NO_EFFECT, "network.resume_epoch"):
                 words = f"{name} was {old} up to step {step}, is {new} from here"
                 yield words, name not in _MEANT_TO_CHANGE
         for words in self._changed_code(number, _named(before, "code"), _named(now, "code"), step):

@@ -19,6 +19,7 @@ try:
     runpy.run_path(sys.argv[0], run_name="__main__")
 finally:
     print("torch:", sorted({"torch", "torchaudio"} & set(sys.modules)))
+    print("modules:", sum(name.split(".")[0] == "asdf" for name in sys.modules))
 """
 
 
@@ -86,6 +87,8 @@ def test_questions_are_answered_without_torch(recipe, words, said):
     ).ok()
     assert said in outcome.output, outcome.output
     assert "torch: []" in outcome.output, outcome.output
+    if "--explain" in words:
+        assert int(outcome.output.rpartition("modules:")[2]) <= 120, outcome.output
     assert not recipe.output.exists()
 
 
