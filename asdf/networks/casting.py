@@ -146,6 +146,10 @@ def without_numbers() -> Iterator[None]:
         yield
 
 
+# Functions of a size, whose numbers are not needed here.
+_FILLED = (torch.randn, torch.hamming_window, torch.hann_window)
+
+
 class _Shapes(TorchFunctionMode):
     """A mode in which meta tensors are neither initialised nor normalised."""
 
@@ -160,7 +164,8 @@ class _Shapes(TorchFunctionMode):
                 # All dimensions but one are summed; -1 keeps none.
                 sizes = [size if each == dim else 1 for each, size in enumerate(weight.shape)]
                 return weight.new_empty(sizes if dim >= 0 else [])
-        if function is torch.randn and not kwargs:
+        # On the meta device a window is computed by loading torch's compiler, which takes a second.
+        if function in _FILLED and not kwargs:
             return torch.empty(*args)
         return function(*args, **(kwargs or {}))
 

@@ -33,7 +33,8 @@ PROGRAM = """
 import sys
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in str(finder).lower()]
 from asdf.__main__ import main
-sys.exit(main(sys.argv[1:]))
+status = main(sys.argv[1:])
+print(status, sorted({"torch._dynamo", "sympy"} & sys.modules.keys()))
 """
 
 
@@ -105,7 +106,8 @@ def test_the_core_scores_without_extras(everything: asdf.Detector, tmp_path: Pat
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    # Spectra have windows: on the meta device torch would load its compiler for one.
+    assert done.stdout.splitlines()[-1:] == ["0 []"], done.stderr
     [entry] = json.loads((tmp_path / "o.json").read_text())["recordings"]
     expected = everything.score_whole(tmp_path / "call.wav")
     assert entry["score"] == entry["llr"] == expected.score
