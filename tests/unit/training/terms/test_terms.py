@@ -17,10 +17,10 @@ from asdf.errors import UsageError
 from asdf.networks.build import build_network
 from asdf.networks.interface import Outputs
 from asdf.report.drawing import course_lines, training_course
+from asdf.training.graphs import tensors_of
 from asdf.training.losses import Targets, TermTargets
 from asdf.training.losses.loss import ClipKey, Term
 from asdf.training.objective import Objective, TargetSource, check_needs
-from asdf.training.passes import tensors_of
 from asdf.training.step import Step
 from asdf.training.training_progress import Progress
 from tests.unit.conftest import network_settings
