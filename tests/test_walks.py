@@ -28,7 +28,8 @@ def entered(warm, *words: object) -> list[str]:
 
 
 def test_the_score_of_a_recording(tmp_path, warm) -> None:
-    network = write_small_network(tmp_path / "network.pt", small_settings())
+    settings = small_settings(network_class="asdf.networks.AASIST_L")
+    network = write_small_network(tmp_path / "network.pt", settings)
     soundfile.write(tmp_path / "one.wav", sound(20_000, 1), 16000)
     files = entered(warm, "score", network, tmp_path / "one.wav")
     assert "scoring/pipeline.py" in files

@@ -39,6 +39,7 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 # Maximum size of a block in the heap that all versions accept; some accept any.
 _MMAP_THRESHOLD = 32 << 20
+_kept_bytes = 0
 
 
 def usable_cores(root: Path = Path("/")) -> int:
@@ -91,19 +92,24 @@ def keep_freed_memory(most: int = 1 << 30) -> bool:
     """Let the allocator of this process, and of its forked processes, keep freed memory.
 
     Args:
-        most: Bytes of unused memory above which a heap shrinks, and of the largest block in it.
+        most: Bytes of unused memory above which a heap shrinks, and of the largest block in it;
+            less than in an earlier call has no effect.
 
     Returns:
         Whether this is possible.
     """
+    global _kept_bytes
     if not sys.platform.startswith("linux"):
         return False
+    if most <= _kept_bytes:
+        return True
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # another C library, such as musl
         return False
     if not any(mallopt(_M_MMAP_THRESHOLD, size) for size in (most, _MMAP_THRESHOLD)):
         return False
+    _kept_bytes = most
     return bool(mallopt(_M_TRIM_THRESHOLD, most))
 
 
