@@ -31,6 +31,7 @@ NAMES = (
     "frozen",
     "step",
     "scale",
+    "growth",
     "service",
 )
 
