@@ -35,6 +35,11 @@ def explain_killed_worker(error: BaseException) -> AsdfError | None:
     # torch raises a plain RuntimeError.
     if "DataLoader worker (pid" not in str(error) and "terminated abruptly" not in str(error):
         return None
+    return killed_worker()
+
+
+def killed_worker() -> AsdfError:
+    """Return the error of a worker process that a signal ended."""
     return AsdfError(
         "a worker process was killed, likely by the system because memory ran out (see dmesg). Use "
         "fewer (--workers, computing.network_dataloader_workers), and run the same command again."

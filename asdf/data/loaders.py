@@ -19,7 +19,7 @@ from asdf.data.threads import threads
 from asdf.distributed.devices import keep_freed_memory, usable_cores
 from asdf.distributed.stopping import SIGNALS, Stopped, StopRequest
 from asdf.distributed.world import World
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, killed_worker
 from asdf.runs.log import LOG
 
 # torch's handler raises in the main thread when a worker is killed, whatever that thread is doing.
@@ -114,7 +114,11 @@ class BatchLoader:
                 # A thread waits or reads, so that this one can check the stop request.
                 future = waiting.submit(next, delivered, None)
                 self._wait_for(future)
-                batch = future.result()
+                try:
+                    batch = future.result()
+                except (ConnectionError, EOFError) as error:
+                    # A worker that dies while it sends its batch is not explained by torch.
+                    raise (killed_worker() if self._processes else error) from error
                 if batch is None:
                     return
                 if batch.error is not None:
