@@ -74,17 +74,22 @@ def test_report_holds_machine_date_and_measured_numbers(tmp_path: Path) -> None:
         limited("run.py", "s", [0.2, 0.2], 0.5),
         unmeasured("on a GPU", "s", "a loop", "no CUDA device", 2.5),
     ]
-    marks = [
-        f"<!-- {text} -->"
-        for text in (
-            "measured by python -m benchmarks",
-            "end of what python -m benchmarks measured",
-        )
+    kept = "| old | s | 1 | 2 | a loop | >= 1.5 | 2.00 | 1.00 .. 3.00 | met |"
+    page = [
+        "a head",
+        "<!-- measured by python -m benchmarks -->",
+        "## A machine\n\n### start\n\nof before\n\n## Another\n\n### memory\n",
+        kept,
+        "<!-- end of what python -m benchmarks measured -->",
+        "a GPU",
     ]
-    (tmp_path / "RESULTS.md").write_text("\n".join(["a head", marks[0], "old", marks[1], "a GPU"]))
+    (tmp_path / "RESULTS.md").write_text("\n".join(page))
     paths = write_report([_result(tmp_path, "one.json", rows)], tmp_path)
     text = paths[0].read_text()
-    assert text.startswith("a head\n") and text.endswith("\na GPU") and "old" not in text
+    assert text.startswith("a head\n") and text.endswith("\na GPU")
+    assert "of before" not in text and "A machine" not in text
+    assert f"## Another\n\n### memory\n\n{kept}\n" in text
+    assert "old (a loop)" in paths[1].read_text()
     assert (
         "A processor, 2 cores, 8 GiB, no GPU; Python 3.11.0, torch 2.9.0, numpy 2.0.0; "
         "2026-01-02T03:04" in text
