@@ -359,8 +359,9 @@ class GraphedPasses:
         # No autograd graph of an earlier step may be alive.
         gc.collect()
         modules = [*self._bare.model.modules(), *self.eager.objective.loss.modules()]
-        if not all(is_plain(module) for module in modules):
-            raise UsageError(f"{_SETTING}: a graph does not call the hooks of modules. {_ADVICE}")
+        # Who requests graphs may know that a hook or an attribute does not matter.
+        if self._gives_up and not all(is_plain(module) for module in modules):
+            raise UsageError("a graph does not call the hooks of modules")
         draws, attributes = _host_draws(), _host_attributes(modules)
         try:
             pair = self._capture()
@@ -383,10 +384,10 @@ class GraphedPasses:
                 f"{_SETTING}: in training the network draws random numbers on the host, not on the "
                 f"device, and a graph would repeat them in each step. {_ADVICE}"
             )
-        if _host_attributes(modules) != attributes:
+        if self._gives_up and _host_attributes(modules) != attributes:
             raise UsageError(
-                f"{_SETTING}: in training the network changes attributes that are no buffers, "
-                f"which a graph would not. {_ADVICE}"
+                "in training the network changes attributes that are no buffers, which a graph "
+                "would not"
             )
         return pair
 

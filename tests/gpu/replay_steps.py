@@ -110,7 +110,7 @@ CASES: list[dict[str, object]] = [
     {"network.network_class": f"{__name__}.Waiting"},
     {"computing.cuda_graphs": "auto"},
     {"computing.cuda_graphs": "auto", "network.network_class": f"{__name__}.Drawing"},
-    {"network.network_class": f"{__name__}.Counting"},
+    {"computing.cuda_graphs": "auto", "network.network_class": f"{__name__}.Counting"},
 ]
 OWN: dict[str, object] = {
     "computing.cuda_graphs": "auto",

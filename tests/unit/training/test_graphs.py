@@ -120,7 +120,7 @@ def make_passes(step: Step, **options) -> GraphedPasses:
 def test_hooks_and_what_changes_on_the_host_are_refused(monkeypatch):
     """What a pass does besides operations of the device, a replay does not."""
     step = make()
-    passes = make_passes(step)
+    passes = make_passes(step, gives_up=True)
     module = next(step.network.children())
 
     def capture(change):
@@ -130,9 +130,14 @@ def test_hooks_and_what_changes_on_the_host_are_refused(monkeypatch):
         return str(refused.value)
 
     assert "draws random numbers on the host" in capture(lambda: torch.rand(1))
-    assert "changes attributes that are no buffers" in capture(lambda: setattr(module, "passes", 1))
+    changed = capture(lambda: setattr(module, "passes", 1))
+    assert changed.startswith("in training the network changes attributes that are no buffers")
     module.register_forward_hook(lambda *_: None)
-    assert "does not call the hooks" in capture(lambda: None)
+    assert capture(lambda: None) == "a graph does not call the hooks of modules"
+    # On request they are captured.
+    requested = make_passes(step)
+    monkeypatch.setattr(requested, "_capture", lambda: setattr(module, "passes", 2))
+    assert requested._capture_checked() is None and module.passes == 2
 
 
 class Stepping(CrossEntropy):
