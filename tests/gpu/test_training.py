@@ -189,7 +189,7 @@ def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_fr
 ):
     results = on_null_gpu("replay_steps")
     unfrozen, three_minibatches, drawing, waiting, chosen, drawn, counting = results[:7]
-    own, differing, streams = results[7:]
+    own, differing, transformers, streams = results[7:]
     assert streams == 1
     # An epoch of six whole windows and a shorter one, then a whole epoch; the first use no graphs.
     assert [replays for replays, _, _ in unfrozen] == 2 * [0, 0, 0, 2, 2, 2, 0, 2]
@@ -204,6 +204,8 @@ def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_fr
     assert [replays for replays, _, _ in chosen] == [0, 0, 0, 2, 2, 2, 0, 2, *6 * [2], 0, 2]
     assert [replays for replays, _, _ in own] == [0, 0, 0, 4, 2, 2, 0, 2, *6 * [2], 0, 2]
     assert [replays for replays, _, _ in differing] == [0, 0, 0, 2, *12 * [0]]
+    if transformers is not None:
+        assert [replays for replays, _, _ in transformers] == [replays for replays, _, _ in own]
     assert [replays for replays, _, _ in drawn] == 16 * [0]
     assert [replays for replays, _, _ in counting] == 16 * [0]
     assert drawing.startswith("computing.cuda_graphs = True: in training the network draws random")
