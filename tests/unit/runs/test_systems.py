@@ -193,3 +193,20 @@ def test_a_file_system_without_locks_is_not_a_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(systems.fcntl, "flock", refuse)
     with (tmp_path / "lock").open("w") as file:
         assert not systems.can_lock(file)
+
+
+@pytest.mark.skipif(not hasattr(os, "pread"), reason="needs os.pread")
+def test_forked_processes_read_one_descriptor_at_the_same_time(tmp_path):
+    """They share its position, which reading must not move."""
+    content = bytes(range(256)) * 16
+    (tmp_path / "blocks").write_bytes(content)
+    with (tmp_path / "blocks").open("rb") as file:
+        children = []
+        for child in range(3):
+            children.append(os.fork())
+            if children[-1] == 0:
+                starts = [(child + 1) * number * 97 % 4000 for number in range(3000)]
+                blocks = [systems.read_at(file.fileno(), 8, start) for start in starts]
+                expected = [content[start : start + 8] for start in starts]
+                os._exit(int(blocks != expected))
+        assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0, 0]
