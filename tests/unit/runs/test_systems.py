@@ -200,13 +200,18 @@ def test_forked_processes_read_one_descriptor_at_the_same_time(tmp_path):
     """They share its position, which reading must not move."""
     content = bytes(range(256)) * 16
     (tmp_path / "blocks").write_bytes(content)
+    begin, release = os.pipe()
     with (tmp_path / "blocks").open("rb") as file:
         children = []
         for child in range(3):
             children.append(os.fork())
             if children[-1] == 0:
-                starts = [(child + 1) * number * 97 % 4000 for number in range(3000)]
+                os.close(release)
+                os.read(begin, 1)
+                starts = [(child + 1) * number * 97 % 4000 for number in range(20_000)]
                 blocks = [systems.read_at(file.fileno(), 8, start) for start in starts]
                 expected = [content[start : start + 8] for start in starts]
                 os._exit(int(blocks != expected))
+        os.close(release)
         assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0, 0]
+    os.close(begin)
