@@ -154,7 +154,9 @@ def match_file(
     if both_classes:
         refuse_one_class(path, labels)
     columns = {"attack": values_at(file.attacks, used)} if file.attacks else {}
-    scores = Scores(ids, labels, file.scores[used], columns=columns, found=(trials, indices))
+    scores = Scores(ids, labels, file.scores[used], columns=columns)
+    # Not an argument: selected or joined trials would be others.
+    object.__setattr__(scores, "found", (trials, indices))
     return Matched(scores, len(file.ids) - len(ids))
 
 

@@ -53,7 +53,7 @@ class Scores(TrialList):
     """
 
     scores: Floats
-    found: tuple[TrialList, Indices] | None = field(default=None, kw_only=True, repr=False)
+    found: tuple[TrialList, Indices] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
