@@ -290,7 +290,8 @@ class GraphedPasses:
         return bool(self._world.sum([float(obstructed)])[0])
 
     def _capture_or_give_up(self, clips: Tensor, targets: Targets) -> None:
-        reason, lacks_room = "", False
+        reason, lacks_room, device = "", False, clips.device
+        drawn = torch.cuda.get_rng_state(device) if clips.is_cuda else None
         try:
             # A capture that fails may have drawn numbers, which the passes without draw again.
             with left_unchanged(self.model):
@@ -298,6 +299,11 @@ class GraphedPasses:
             if not self._adds and not self._is_known():
                 self._compare(clips, targets)
         except (UsageError, torch.OutOfMemoryError) as error:
+            if drawn is not None:
+                # After a failed capture, the generator of torch 2.11 refuses to draw.
+                generator = torch.cuda.default_generators[device.index]
+                generator.graphsafe_set_state(torch.Generator(device).graphsafe_get_state())
+                generator.set_state(drawn)
             if not self._gives_up:
                 raise
             reason = str(error).partition("\n")[0]

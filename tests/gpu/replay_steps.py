@@ -113,6 +113,7 @@ CASES: list[dict[str, object]] = [
     {"computing.cuda_graphs": "auto"},
     {"computing.cuda_graphs": "auto", "network.network_class": f"{__name__}.Drawing"},
     {"computing.cuda_graphs": "auto", "network.network_class": f"{__name__}.Counting"},
+    {"computing.cuda_graphs": "auto", "network.network_class": f"{__name__}.Waiting"},
 ]
 OWN: dict[str, object] = {
     "computing.cuda_graphs": "auto",

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from asdf.training.graphs import _MOVE_ENDS
 from tests.conftest import ROOT
 from tests.gpu import ratchets
 from tests.gpu.ratchets import FOLDER
@@ -170,6 +171,7 @@ def test_a_step_with_graphs_is_a_few_launches_and_one_wait(on_null_gpu):
         ratchets.check(f"step with graphs: {name}", {"operations": result["operations"]})
 
 
+@pytest.mark.skipif(_MOVE_ENDS is None, reason="this torch does not capture beside DDP")
 def test_two_gpus_exchange_gradients_after_the_replays(on_null_gpu):
     """Batch norm over both exchanges within the graphs, and only on request."""
     xls_r = {"front_end.architecture": "wav2vec2_xlsr_300m", "network.minibatch_size": 14}
@@ -188,8 +190,8 @@ def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_fr
     on_null_gpu,
 ):
     results = on_null_gpu("replay_steps")
-    unfrozen, three_minibatches, drawing, waiting, chosen, drawn, counting = results[:7]
-    own, differing, transformers, streams = results[7:]
+    unfrozen, three_minibatches, drawing, waiting, chosen, *left_out = results[:8]
+    own, differing, transformers, streams = results[8:]
     assert streams == 1
     # An epoch of six whole windows and a shorter one, then a whole epoch; the first use no graphs.
     assert [replays for replays, _, _ in unfrozen] == 2 * [0, 0, 0, 2, 2, 2, 0, 2]
@@ -206,8 +208,9 @@ def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_fr
     assert [replays for replays, _, _ in differing] == [0, 0, 0, 2, *12 * [0]]
     if transformers is not None:
         assert [replays for replays, _, _ in transformers] == [replays for replays, _, _ in own]
-    assert [replays for replays, _, _ in drawn] == 16 * [0]
-    assert [replays for replays, _, _ in counting] == 16 * [0]
+    # A capture that failed leaves the device's random numbers to the steps without.
+    for steps in left_out:
+        assert [replays for replays, _, _ in steps] == 16 * [0]
     assert drawing.startswith("computing.cuda_graphs = True: in training the network draws random")
     reason = "cannot be captured: CUDA error: operation not permitted when stream is capturing. "
     assert reason in waiting
