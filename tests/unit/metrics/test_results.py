@@ -10,6 +10,7 @@ import pytest
 
 from asdf.errors import AsdfError
 from asdf.evaluation import (
+    DetectionCost,
     Result,
     Row,
     Scores,
@@ -36,6 +37,14 @@ ROWS = [
     Row("7", "asvspoof19-eval", RAWGAT, HowScored(PUBLISHED, "bf16")),
     ("average", "small", SMALL),
 ]
+
+
+def test_costs_are_those_that_are_asked_for():
+    # One bona fide trial of four is rejected at the threshold 0, and one spoof of two accepted.
+    labels, values = np.array([1, 1, 1, 1, 0, 0]), np.array([3.0, 2.5, 2.0, -0.5, -1.0, 1.0])
+    scores = Scores(list("abcdef"), labels, values)
+    equal = evaluate(scores, DetectionCost(spoof_prior=0.5, miss=1, false_alarm=1))
+    assert (equal.min_dcf, equal.act_dcf) == (0.25, 0.75)
 
 
 def test_table_text():
