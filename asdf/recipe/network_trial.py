@@ -131,7 +131,9 @@ def _describe_graphs(
     method = class_path_of(SETTING, settings.network.training_step)
     loss, once = find_loss_class(settings, folders.recipe), method == _ONE_PASS
     obstacle = obstacle_to_graphs(network, settings, processes, loss, once)
-    how = f"launched without CUDA graphs: {obstacle}" if obstacle else "captured as CUDA graphs"
+    how = "captured as CUDA graphs if possible"
+    if obstacle:
+        how = f"launched without CUDA graphs: {obstacle}"
     return [f"on a GPU, the passes of a step are {how}"]
 
 

@@ -68,7 +68,6 @@ _MEANT_TO_CHANGE = frozenset(
 )
 """Settings whose changes cause no warning: they do not affect the computation of a step."""
 
-# The starting point of training has its own line.
 # Begins the part of settings.py about earlier steps.
 _EARLIER = "\n# Other values of earlier steps:\n"
 
@@ -129,6 +128,7 @@ class Starts:
         )
         for name in dict.fromkeys((*values, *new_values)):
             old, new = values.get(name, "no setting"), new_values.get(name, "no setting")
+            # The starting point of training has its own line.
             if old != new and name not in (*NO_EFFECT, "network.resume_epoch"):
                 words = f"{name} was {old} up to step {step}, is {new} from here"
                 yield words, name not in _MEANT_TO_CHANGE
