@@ -234,7 +234,7 @@ def _work_of(
         "sha256": digest_of(path) if path.is_dir() else sha256_of(path),
         "scored": scorer.length.record(),
         "sad": sad,
-        "precision": scorer.precision.name,
+        "precision": scorer.precision,
         "engine": scorer.engine,
         "device": scorer.device.type,
         "threads": _THREADS,

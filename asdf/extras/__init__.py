@@ -53,7 +53,7 @@ ENGINES: dict[str, str] = {
 
 'packed' is a class, with `takes(device, precision)` and what `asdf.scoring.computing.Engine` says.
 'graph' is a function that opens the shipped detector without torch: of `Options`, it returns a
-`ReadNetwork`, or None where it cannot.
+`OpenedNetwork`, or None where it cannot.
 """
 
 COLUMNS: dict[str, str] = {

@@ -29,12 +29,12 @@ from asdf.runs.log import LOG
 from asdf.runs.seeds import generator
 from asdf.scoring.columns import Request, make_columns
 from asdf.scoring.many import ManyRecordings
-from asdf.scoring.opened_network import OpenedNetwork, Options, Origin, ReadNetwork, restore
+from asdf.scoring.opened_network import OpenedNetwork, Options, restore
 from asdf.scoring.pipeline import NO_DETECTION, Pipeline, Stream
 from asdf.scoring.recordings import Recording, as_recording, as_waveform, check_rate
-from asdf.scoring.scored import Score, Scored, WindowScore
+from asdf.scoring.scored import Score, Scored, WindowScore, as_score
 from asdf.scoring.speakers import SpeakerScored, conclude_speaker, find_speakers, speaker_recordings
-from asdf.scoring.whole_recording import Summary, as_result, count_windows, cut_windows, in_samples
+from asdf.scoring.whole_recording import Summary, count_windows, cut_windows, in_samples
 from asdf.segments import Speaker
 from asdf.settings.sections import Audio
 from asdf.shipped import SMALL, is_shipped
@@ -180,15 +180,16 @@ class Detector:
             tuple(columns),
         )
         self._process = os.getpid()
-        opened = open_network(network_path, options)
+        self._opened = opened = open_network(network_path, options)
         self.source = opened.source
-        self._origin = opened.origin
         self._limits = options.limits
         self._scorer = opened.scorer
         self.settings = opened.settings
         self.calibration: Calibration | None = opened.calibration
-        self.threshold = opened.threshold
-        self.precision = opened.scorer.precision.name
+        self.threshold = None if self.calibration is None else self.calibration.threshold
+        if threshold is not None:
+            self.threshold = float(threshold)
+        self.precision = opened.scorer.precision
         self.engine = opened.scorer.engine
         self.threads = opened.threads
         self.remark = opened.remark
@@ -241,7 +242,7 @@ class Detector:
     @property
     def arguments(self) -> dict[str, Any]:
         """Arguments, besides the network, of a detector that gives identical scores."""
-        return dict(self._origin.options)
+        return dict(self._opened.arguments)
 
     def __repr__(self) -> str:
         """Name the network, the device and the threshold of verdicts."""
@@ -293,7 +294,7 @@ class Detector:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the network's path and digest, how the detector was made, and its reference."""
-        made = restore, (type(self), *self._origin.pickled())
+        made = restore, (type(self), *self._opened.pickled())
         # pickle passes a third element to __setstate__.
         return made if self._reference is None else (*made, self._reference)
 
@@ -364,7 +365,7 @@ class Detector:
                 finite number.
         """
         named = self._take(recording, sample_rate)
-        return _warned(named, self._pipeline_for(embedding, frames).score_whole(named))
+        return _warned(self._pipeline_for(embedding, frames).score_whole(named))
 
     def score_trial(
         self,
@@ -380,7 +381,7 @@ class Detector:
         which is not searched for parts. Arguments and errors are those of `score`.
         """
         named = self._take(recording, sample_rate)
-        return _warned(named, self._pipeline_for(embedding, frames).score_trial(named))
+        return _warned(self._pipeline_for(embedding, frames).score_trial(named))
 
     def score_whole(
         self,
@@ -414,7 +415,7 @@ class Detector:
             UsageError, AsdfError: as `score`.
         """
         named = self._take(recording, sample_rate)
-        return as_result(named, self._pipeline_for(embedding, frames).score_whole(named))
+        return self._pipeline_for(embedding, frames).score_whole(named)
 
     def score_many(
         self,
@@ -453,6 +454,9 @@ class Detector:
         pipeline = self._pipeline_for(embedding, frames)
         # Refused once, here: later, it would be the failure of each single recording.
         pipeline.check()
+        if not whole:
+            # A protocol judges every trial.
+            pipeline = replace(pipeline, find_speech=None)
         if is_known is None:
             is_known = set[int]().__contains__
         many = ManyRecordings(pipeline, whole, progress, self._limits, is_known)
@@ -535,10 +539,10 @@ class Detector:
         return as_recording(recording, sample_rate, None, self._limits, self._scorer.audio)
 
 
-def _warned(named: Recording, score: Score) -> Score:
-    if score.remark:
-        LOG.warning("%s: %s", named.name, score.remark)
-    return score
+def _warned(result: Scored) -> Score:
+    if result.remark:
+        LOG.warning("%s: %s", result.name, result.remark)
+    return as_score(result)
 
 
 def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
@@ -556,61 +560,45 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
         # `limit <= 0` would let NaN pass.
         if limit is not None and not limit > 0:
             raise UsageError(f"{name} = {limit!r}: give a positive number, or leave it out.")
-    read: ReadNetwork | None = None
+    if options.threshold is not None and not math.isfinite(options.threshold):
+        raise UsageError(
+            f"threshold = {options.threshold:g}: every recording would get the same verdict. Give "
+            "a finite number."
+        )
+    opened: OpenedNetwork | None = None
     opener = provided("ENGINES").get(GRAPH)
     if opener and is_shipped(named) and options.engine in ("auto", GRAPH):
-        read = load(opener)(options)
-    if read is None and options.engine == GRAPH:
+        opened = load(opener)(options)
+    if opened is None and options.engine == GRAPH:
         raise UsageError(
             f"engine '{GRAPH}' computes the detector '{SMALL}' on a CPU, in fp32, by the package "
             "onnxruntime (pip install 'asdf-antispoofing[onnx]'). Leave the engine out."
         )
-    if read is None:
+    if opened is None:
         # It imports torch.
         from asdf.scoring.network_scorers import read_scorer
 
-        read = read_scorer(named, options)
-    calibration, remark = read.calibration, read.remark
-    if calibration is not None and not calibration.is_clear(math.inf):
+        opened = read_scorer(named, options)
+    remark = opened.remark
+    if opened.calibration is not None and not opened.calibration.is_clear(math.inf):
         doubt = (
             "Its calibration does not support ratios above 3 for both classes, so all of its "
             "verdicts are 'undecided'."
         )
-        LOG.warning("%s: %s", read.source, doubt)
+        LOG.warning("%s: %s", opened.source, doubt)
         remark = f"{remark} {doubt}".strip()
     # The values chosen for 'auto' and None, so that a copy elsewhere gives identical scores.
-    folder, precision = options.network_folder, read.scorer.precision.name
+    folder = options.network_folder
+    chosen = {"precision": opened.scorer.precision, "engine": opened.scorer.engine}
     arguments = {
         **vars(options),
-        "device": read.device,
+        "device": opened.device,
         "network_folder": None if folder is None else str(Path(folder).absolute()),
-        "threads": read.threads,
-        "precision": precision if options.precision == "auto" else options.precision,
+        "threads": opened.threads,
         "base": None if options.base is None else os.fspath(options.base),
-        "engine": read.scorer.engine if options.engine == "auto" else options.engine,
+        **{name: value for name, value in chosen.items() if getattr(options, name) == "auto"},
     }
-    return OpenedNetwork(
-        read.source,
-        read.scorer,
-        read.settings,
-        calibration,
-        _choose_threshold(options.threshold, calibration),
-        read.threads,
-        remark,
-        Origin(read.path.absolute(), read.state, arguments, read.networks),
-    )
-
-
-def _choose_threshold(threshold: float | None, calibration: Calibration | None) -> float | None:
-    """Return the threshold of verdicts: the requested one, else the calibration's; None: none."""
-    if threshold is None:
-        return None if calibration is None else calibration.threshold
-    if not math.isfinite(threshold):
-        raise UsageError(
-            f"threshold = {threshold:g}: every recording would get the same verdict. Give a finite "
-            "number."
-        )
-    return float(threshold)
+    return replace(opened, path=opened.path.absolute(), remark=remark, arguments=arguments)
 
 
 def _check_process(made_in: int) -> None:

@@ -21,10 +21,10 @@ from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.speech import SpeechLength
 from asdf.data.threads import Threads, threads
 from asdf.errors import AsdfError, UsageError
-from asdf.scoring.pipeline import Piece, Pipeline
+from asdf.scoring.pipeline import Pipeline
 from asdf.scoring.recordings import FileRecording, Recording, as_recording, name_of
-from asdf.scoring.scored import Score, Scored
-from asdf.scoring.whole_recording import Cut, Outcome, Window, as_result
+from asdf.scoring.scored import Scored
+from asdf.scoring.whole_recording import Piece, Window
 
 # Decoders release the GIL, so threads work as well as processes and need no copies.
 _READERS = 4
@@ -84,7 +84,7 @@ class ManyRecordings:
             UsageError: one is nothing that can be scored, see `as_recording`.
         """
         with threads(_READERS) as pool:
-            reading: deque[tuple[list[File], list[Future[Piece | str]]]] = deque()
+            reading: deque[tuple[list[File], list[Future[Piece | str | None]]]] = deque()
             for batch in self._batches(pool, recordings):
                 reading.append((batch, [pool.submit(self._hear, file) for file in batch]))
                 if len(reading) >= _BATCHES:
@@ -93,41 +93,38 @@ class ManyRecordings:
                 yield from self._score_batch(*reading.popleft())
 
     def _score_batch(
-        self, batch: list[File], reading: list[Future[Piece | str]]
+        self, batch: list[File], reading: list[Future[Piece | str | None]]
     ) -> Iterator[Scored]:
         heard = [future.result() for future in reading]
         pieces = [part for part in heard if isinstance(part, Piece)]
-        outcomes = iter(self.pipeline.score(pieces) if pieces else ())
+        windows = iter(self.pipeline.score(pieces) if pieces else ())
         for file, part in zip(batch, heard, strict=True):
-            # A known file takes its outcome too; otherwise the others would get wrong ones.
-            outcome = next(outcomes) if isinstance(part, Piece) else None
+            # A known file takes its window too; otherwise the others would get wrong ones.
+            window = next(windows) if isinstance(part, Piece) else None
             if file.known:
                 continue
-            if isinstance(part, Piece):
-                yield self._make_result(file, self._conclude, file, part, outcome)
-            elif part:
-                yield _make_failure(file, part)
-            else:
-                shown_samples = file.length.speech if self.progress else None
-                whole = self.pipeline.score_whole
-                yield self._make_result(file, whole, file.recording, shown_samples)
+            try:
+                if isinstance(part, str):
+                    raise AsdfError(part)
+                result = self._conclude(file, part, window)
+            except _FAILURES as error:
+                known = file.recording
+                why = _explain(file, error)
+                result = Scored(known.index, known.path, error=why, name=known.name)
+            yield result
 
-    def _conclude(self, file: File, piece: Piece, outcome: Outcome) -> Score:
-        """Return the score of a file whose beginning was heard as one piece."""
+    def _conclude(self, file: File, piece: Piece | None, window: Window | None) -> Scored:
+        """Return the score of a file whose beginning was heard as one piece, or of a long one."""
         length = file.length
+        if piece is None or window is None:
+            shown_samples = length.speech if self.progress else None
+            return self.pipeline.score_whole(file.recording, shown_samples)
         searched: list[Window] = []
         if self.whole:
             # Only this file is searched: known results of other files must not change a last digit.
-            searched = self.pipeline.search_recording(file.recording, length.recording, piece=piece)
-        score = self.pipeline.score_beginning(file.recording, piece, outcome, length, searched)
-        pipeline = self.pipeline if self.whole else replace(self.pipeline, find_speech=None)
-        return pipeline.with_channels(file.recording, score, self.whole)
-
-    def _make_result(self, file: File, make: Callable[..., Score], *arguments: object) -> Scored:
-        try:
-            return as_result(file.recording, make(*arguments))
-        except _FAILURES as error:
-            return _make_failure(file, _explain(file, error))
+            heard = piece.waveform
+            searched = self.pipeline.search_recording(file.recording, length.recording, heard=heard)
+        return self.pipeline.score_beginning(file.recording, window, length, self.whole, searched)
 
     def _batches(self, pool: Threads, recordings: Iterable[Any]) -> Iterator[list[File]]:
         """Yield batches with files to be scored, portion by portion."""
@@ -189,25 +186,20 @@ class ManyRecordings:
         except _FAILURES as error:
             return replace(file, error=_explain(file, error))
 
-    def _hear(self, file: File) -> Piece | str:
-        """Return the beginning of a file, or why it cannot be read; '': it is read in windows."""
+    def _hear(self, file: File) -> Piece | str | None:
+        """Return the beginning of a file, or why it cannot be read; None: it is read in windows."""
         if file.error or file.samples is None:
-            return file.error
+            return file.error or None
         try:
-            speech = file.recording.read_speech(self.pipeline.sad, file.samples)
-            find_speech = self.pipeline.find_speech if self.whole else None
-            return self.pipeline.make_piece(Cut(0, speech), find_speech=find_speech)
+            return self.pipeline.make_piece(
+                file.recording.read_speech(self.pipeline.sad, file.samples)
+            )
         except _FAILURES as error:
             return _explain(file, error)
 
 
 def _has_unknown(files: list[File]) -> bool:
     return not all(file.known for file in files)
-
-
-def _make_failure(file: File, error: str) -> Scored:
-    recording = file.recording
-    return Scored(recording.index, recording.path, error=error, name=recording.name)
 
 
 def _explain(file: File, error: Exception) -> str:

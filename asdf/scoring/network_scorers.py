@@ -34,7 +34,7 @@ from asdf.scoring.computing import (
     find_device,
     set_threads,
 )
-from asdf.scoring.opened_network import Options, ReadNetwork, read_state
+from asdf.scoring.opened_network import OpenedNetwork, Options, read_state
 from asdf.scoring.scorer import Scorer
 from asdf.scoring.waveform_scorer import FusedScorer, WaveformScorer
 from asdf.settings.sections import USUAL_AUDIO, Network, Sections
@@ -47,7 +47,7 @@ DEMO_REMARK = (
 )
 
 
-def read_scorer(named: AnyPath, options: Options) -> ReadNetwork:
+def read_scorer(named: AnyPath, options: Options) -> OpenedNetwork:
     """Read a network, or the networks of a fused system. Raises as `open_network`."""
     set_threads(options.threads)
     path = find_network(named)
@@ -80,7 +80,7 @@ def read_scorer(named: AnyPath, options: Options) -> ReadNetwork:
     scorer.use_threads(threads)
     if precision.reason:
         LOG.warning("%s", precision.describe())
-    return ReadNetwork(
+    return OpenedNetwork(
         path,
         state,
         source,

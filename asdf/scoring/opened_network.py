@@ -8,7 +8,7 @@ and the arguments of the detector. Nothing here imports torch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,36 +24,6 @@ if TYPE_CHECKING:
     import torch
 
 FileStates = list[tuple[str, int, int]]
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The files and arguments that a detector was made from.
-
-    Attributes:
-        path: Path of the network, absolute.
-        state: State of its files when they were read, see `read_state`.
-        options: Other arguments of the detector, as plain values.
-        networks: Paths of a fused system's networks; their digests are in its file.
-    """
-
-    path: Path
-    state: FileStates
-    options: dict[str, Any]
-    networks: tuple[Path, ...] = ()
-
-    def pickled(self) -> tuple[str, str, dict[str, Any]]:
-        """Return path, digest and options, the content of a pickle.
-
-        Raises:
-            AsdfError: the network's file is gone or was changed since the detector was made.
-        """
-        if read_state(self.path, *self.networks) != self.state:
-            raise AsdfError(
-                f"this detector cannot be copied: {self.path} was deleted or rewritten since. Make "
-                "another one."
-            )
-        return str(self.path), digest_of(self.path), self.options
 
 
 def restore(make: Callable[..., Any], path: str, digest: str, options: dict[str, Any]) -> Any:
@@ -125,33 +95,16 @@ class OpenedNetwork:
     """A network that is ready to score.
 
     Attributes:
+        path: Path of its file.
+        state: State of its files before they were read, see `read_state`.
         source: Path as given, or the repository on the hub with its commit.
         settings: Settings that the network was trained with.
-        threshold: Threshold of verdicts; None: no verdicts.
+        device: Name of the device that it computes on.
         threads: Number of threads that the network computes with on a CPU.
         remark: Sentence on a limitation of all its scores; ''.
-        origin: Origin of the network, for copies.
-    """
-
-    source: str
-    scorer: WaveformScorer
-    settings: Sections
-    calibration: Calibration | None
-    threshold: float | None
-    threads: int
-    remark: str
-    origin: Origin
-
-
-@dataclass(frozen=True)
-class ReadNetwork:
-    """A network that was read for scoring.
-
-    Attributes:
-        path, state: Path of its file, and the state of its files before they were read.
-        source, scorer, settings, calibration, threads, remark: Attributes of `OpenedNetwork`.
-        device: Name of the device that it computes on.
-        networks: Paths of a fused system's networks.
+        networks: Paths of a fused system's networks; their digests are in its file.
+        arguments: Arguments, besides the path, of a detector that gives identical scores, as plain
+            values.
     """
 
     path: Path
@@ -164,3 +117,17 @@ class ReadNetwork:
     threads: int
     remark: str
     networks: tuple[Path, ...] = ()
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def pickled(self) -> tuple[str, str, dict[str, Any]]:
+        """Return path, digest and arguments, the content of a pickle.
+
+        Raises:
+            AsdfError: the network's file is gone or was changed since the detector was made.
+        """
+        if read_state(self.path, *self.networks) != self.state:
+            raise AsdfError(
+                f"this detector cannot be copied: {self.path} was deleted or rewritten since. Make "
+                "another one."
+            )
+        return str(self.path), digest_of(self.path), self.arguments

@@ -1,8 +1,8 @@
-"""The single orchestration of scoring: recordings to pieces, pieces to outcomes, then a score.
+"""The single orchestration of scoring: recordings to pieces, pieces to windows, then a score.
 
 Invariant: up to rounding, a recording's result does not depend on who reads it or forms the
 batches. Files, arrays, streams and uploads are sources of pieces; only this module decides what a
-piece is and what follows from the network's outcomes.
+piece is and what follows from their scores.
 
 The scores of a stream do not depend, to the last bit, on how it is divided into chunks, and after
 its end they equal, up to rounding, those of the same windows of the whole recording. Memory holds
@@ -11,8 +11,8 @@ one window and what the next one needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -32,19 +32,14 @@ from asdf.scoring.scored import Score, Scored, WindowScore, as_score, join_chann
 from asdf.scoring.waveform_scorer import OverTime, WaveformScorer, check_whole_time
 from asdf.scoring.whole_recording import (
     Cut,
-    Outcome,
-    Sound,
+    Piece,
     Summary,
-    Tallying,
+    Tally,
     Window,
     WindowCutter,
-    as_result,
     count_windows,
     cut_windows,
     in_samples,
-    name_result,
-    tally_beginning,
-    tally_windows,
 )
 from asdf.settings.sections import Audio, SpeechActivity
 from asdf.text import printable
@@ -57,22 +52,6 @@ NO_DETECTION = SpeechActivity(mode="off")
 # length of the recording. On a CPU more samples take as long each, and the progress would wait.
 _HELD_SAMPLES = 2**24
 _HELD_ON_CPU = 2**18
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """Samples `start <= i < end` of a recording, and the part that the network hears, (T,)."""
-
-    start: int
-    end: int
-    waveform: np.ndarray
-    silent: bool
-    has_speech: bool = True
-    sound: Sound | None = None
-
-    def scored(self, outcome: Outcome) -> Window:
-        """Return the piece with what the network gives for it, without its samples."""
-        return Window(self.start, self.end, self.silent, outcome, self.has_speech, self.sound)
 
 
 @dataclass(frozen=True)
@@ -149,71 +128,67 @@ class Pipeline:
             check_whole_time(key, self.sad)
             OverTime(self.scorer, key, self.max_samples)
 
-    def score_trial(self, recording: Recording) -> Score:
+    def score_trial(self, recording: Recording) -> Scored:
         """Score the beginning of a recording. Raises as `score_whole`."""
         self.check()
         heard = recording.read_beginning(self.sad, self.summary.max_samples)
-        piece = self.make_piece(Cut(0, heard.waveform), find_speech=self.find_speech)
-        score = self.score_beginning(recording, piece, self.score([piece])[0], heard.length)
-        return self.with_channels(recording, score, whole=False)
-
-    def with_channels(self, recording: Recording, score: Score, whole: bool) -> Score:
-        """Return the score of a recording that was read, judged by its channels if they differ.
-
-        Args:
-            whole: Whether it is the score of the whole recording.
-        """
-        why, sides = recording.differing()
-        if not why:
-            return score
-        score_side = self.score_whole if whole else self.score_trial
-        scored = [as_result(side, score_side(side)) for side in sides]
-        return as_score(join_channels(as_result(recording, score), why, scored, not whole))
+        [window] = self.score([self.make_piece(heard.waveform)])
+        return self.score_beginning(recording, window, heard.length)
 
     def make_piece(
-        self, cut: Cut, sad: SpeechActivity = NO_DETECTION, find_speech: FindSpeech | None = None
+        self, waveform: np.ndarray, start: int = 0, sad: SpeechActivity = NO_DETECTION
     ) -> Piece:
         """Return a window as the network hears it, after speech activity detection.
 
         Args:
-            find_speech: Function that returns whether samples contain speech; None: speech is
-                assumed.
+            waveform: Samples of the window, (T,).
+            start: First of them in the recording.
         """
         rate = self.audio.sample_rate
-        found = True
-        if find_speech is not None:
-            mono = cut.waveform if cut.waveform.ndim == 1 else cut.waveform.mean(axis=1)
-            found = find_speech(resample(mono, rate))
+        has_speech = True
+        if self.find_speech is not None:
+            mono = waveform if waveform.ndim == 1 else waveform.mean(axis=1)
+            has_speech = self.find_speech(resample(mono, rate))
         return Piece(
-            cut.start,
-            cut.start + len(cut.waveform),
-            cut_to_speech(cut.waveform, sad, rate),
-            is_silent(cut.waveform),
-            found,
-            Sound.of(cut.waveform),
+            start,
+            start + len(waveform),
+            cut_to_speech(waveform, sad, rate),
+            np.array([waveform.var(dtype=np.float64), waveform.mean(dtype=np.float64)]),
+            is_silent(waveform),
+            has_speech,
         )
 
-    def score(self, pieces: Sequence[Piece]) -> list[Outcome]:
+    def score(self, pieces: Sequence[Piece], wanted: Collection[str] | None = None) -> list[Window]:
         """Score pieces of any recordings, those of equal length together.
+
+        Args:
+            wanted: Keys of the extras to compute on request; None: those of the pipeline.
 
         Raises:
             AsdfError: a batch does not fit into the device's memory.
         """
         waveforms = [piece.waveform for piece in pieces]
-        return list(self.scorer.score_waveforms(waveforms, self.wanted))
+        wanted = self.wanted if wanted is None else wanted
+        outcomes = self.scorer.score_waveforms(waveforms, wanted)
+        windows = []
+        for index, (piece, raw) in enumerate(zip(pieces, outcomes.scores.tolist(), strict=True)):
+            extras = {key: rows[index] for key, rows in outcomes.extras.items()}
+            windows.append(piece.scored(raw, extras))
+        return windows
 
     def score_beginning(
         self,
         recording: Recording,
-        piece: Piece,
-        outcome: Outcome,
+        window: Window,
         length: SpeechLength,
+        whole: bool = False,
         searched: Sequence[Window] = (),
-    ) -> Score:
+    ) -> Scored:
         """Return the score of a recording whose beginning was heard.
 
         Args:
             length: Samples of speech in the recording, and of the recording.
+            whole: Whether it is the score of the whole recording.
             searched: Windows that were searched for spoofed parts.
 
         Raises:
@@ -223,8 +198,18 @@ class Pipeline:
         over_time = None
         if length.speech > self.max_samples:
             over_time = self.score_over_time(recording)
-        tally = tally_beginning(piece.scored(outcome), length.speech, self.summary.max_samples)
-        return self.summary.score_tally(tally, length.recording, over_time, searched)
+        tally = Tally.of_beginning(window, length.speech, self.summary.max_samples)
+        score = self.summary.score_tally(tally, length.recording, over_time, searched)
+        return self._of_recording(recording, score, whole)
+
+    def _of_recording(self, recording: Recording, score: Scored, whole: bool) -> Scored:
+        """Return a score as that of a recording that was read, with its channels if they differ."""
+        result = replace(score, index=recording.index, path=recording.path, name=recording.name)
+        why, sides = recording.differing()
+        if not why:
+            return result
+        score_side = self.score_whole if whole else self.score_trial
+        return join_channels(result, why, [score_side(side) for side in sides], not whole)
 
     def score_over_time(self, recording: Recording) -> Mapping[str, Any]:
         """Return, by key, the wanted extras that follow the time of the whole recording."""
@@ -235,7 +220,7 @@ class Pipeline:
             extras[key] = self.scorer.extras[key].describe(row, samples)
         return extras
 
-    def score_whole(self, recording: Recording, shown_samples: int | None = None) -> Score:
+    def score_whole(self, recording: Recording, shown_samples: int | None = None) -> Scored:
         """Score a whole recording, in windows.
 
         Args:
@@ -262,7 +247,7 @@ class Pipeline:
         count = 0 if shown_samples is None else count_windows(shown_samples, length, length)
         cut = cut_windows(blocks, length, length)
         heard = list(self.score_windows(cut, length, NO_DETECTION, recording, count))
-        tally = tally_windows(heard)
+        tally = Tally(heard)
         # Windows of joined speech have no known time in the recording.
         known = heard if total is None else []
         samples = tally.end if total is None else total
@@ -270,14 +255,14 @@ class Pipeline:
         searched = self.search_recording(recording, samples, known, shown=shown)
         over_time = self.score_over_time(recording)
         score = self.summary.score_tally(tally, total, over_time, searched)
-        return self.with_channels(recording, score, whole=True)
+        return self._of_recording(recording, score, whole=True)
 
     def search_recording(
         self,
         recording: Recording,
         samples: int,
         known: Sequence[Window] = (),
-        piece: Piece | None = None,
+        heard: np.ndarray | None = None,
         shown: bool = False,
     ) -> list[Window]:
         """Score the windows of a recording that is searched for parts; [] for a short recording.
@@ -285,26 +270,26 @@ class Pipeline:
         Args:
             samples: Samples of the recording.
             known: Windows that are scored already and are not scored again.
-            piece: Piece that was scored already; if it covers the whole recording, nothing is
-                decoded.
+            heard: Beginning of the recording that was read already; without speech activity
+                detection that is all of it, and nothing is decoded.
             shown: Whether to show the progress.
         """
         search = self.summary.search
         if search is None or not search.applies(samples):
             return []
         blocks: Iterable[np.ndarray]
-        if piece is not None and not needs_whole_recording(self.sad):
-            blocks = [piece.waveform]
+        if heard is not None and not needs_whole_recording(self.sad):
+            blocks = [heard]
         else:
             blocks = recording.read_in_blocks(search.window)
         known_at = {(window.start, window.end): window for window in known}
         found = []
 
         def cut_unknown() -> Iterator[Cut]:
-            for cut in cut_windows(blocks, search.window, search.hop):
-                window = known_at.get((cut.start, cut.start + len(cut.waveform)))
+            for start, waveform in cut_windows(blocks, search.window, search.hop):
+                window = known_at.get((start, start + len(waveform)))
                 if window is None:
-                    yield cut
+                    yield start, waveform
                 else:
                     found.append(window)
 
@@ -340,9 +325,8 @@ class Pipeline:
 
         def score_groups() -> Iterator[list[Window]]:
             while group := list(islice(cut, together)):
-                pieces = [self.make_piece(window, sad, self.find_speech) for window in group]
-                outcomes = self.scorer.score_waveforms([each.waveform for each in pieces], wanted)
-                yield [piece.scored(each) for piece, each in zip(pieces, outcomes, strict=True)]
+                pieces = [self.make_piece(waveform, start, sad) for start, waveform in group]
+                yield self.score(pieces, wanted)
 
         groups = score_groups()
         if recording is not None and count:
@@ -366,13 +350,11 @@ class Pipeline:
         is_trial = not whole or len(speech) <= self.max_samples
         if is_trial:
             # Only whole recordings are checked for speech: a protocol judges every trial.
-            find_speech = self.find_speech if whole else None
-            beginning = Cut(0, speech[: self.summary.max_samples])
-            scored = [self.make_piece(beginning, find_speech=find_speech)]
+            judging = self if whole else replace(self, find_speech=None)
+            scored = [judging.make_piece(speech[: self.summary.max_samples])]
         else:
-            scored = []
-            for cut in cut_windows([speech], self.max_samples, self.max_samples):
-                scored.append(self.make_piece(cut, find_speech=self.find_speech))
+            cut = cut_windows([speech], self.max_samples, self.max_samples)
+            scored = [self.make_piece(samples, start) for start, samples in cut]
         # Pieces with the same samples are scored once, whatever they are used for.
         known = {}
         if not needs_whole_recording(self.sad) and not is_trial:
@@ -380,10 +362,10 @@ class Pipeline:
 
         def cut_pieces(length: int, hop: int) -> list[Piece]:
             pieces = []
-            for cut in cut_windows([waveform], length, hop):
-                times = (cut.start, cut.start + len(cut.waveform))
+            for start, samples in cut_windows([waveform], length, hop):
+                times = (start, start + len(samples))
                 if times not in known:
-                    known[times] = self.make_piece(cut, self.sad, self.find_speech)
+                    known[times] = self.make_piece(samples, start, self.sad)
                 pieces.append(known[times])
             return pieces
 
@@ -401,30 +383,27 @@ class Pipeline:
         return self.scorer.scored_samples(len(piece.waveform))
 
     def conclude(
-        self, pieces: Pieces, outcomes: Sequence[Outcome], name: str
+        self, pieces: Pieces, windows: Sequence[Window], name: str
     ) -> tuple[Scored, list[WindowScore]]:
         """Return the result of a recording that was cut into pieces, and those of its windows.
 
         Args:
-            outcomes: Outcomes of `pieces.all`.
+            windows: Scored `pieces.all`.
             name: Name of the recording.
 
         Raises:
             AsdfError: a score is not a finite number.
         """
-        window_of = {}
-        for piece, outcome in zip(pieces.all, outcomes, strict=True):
-            window_of[piece] = piece.scored(outcome)
+        window_of = dict(zip(pieces.all, windows, strict=True))
         scored = [window_of[piece] for piece in pieces.scored]
         searched = [window_of[piece] for piece in pieces.searched]
         summary = self.summary
+        tally = Tally(scored)
         if pieces.is_trial:
-            tally = tally_beginning(scored[0], pieces.speech, summary.max_samples)
-        else:
-            tally = tally_windows(scored)
+            tally = Tally.of_beginning(scored[0], pieces.speech, summary.max_samples)
         score = summary.score_tally(tally, pieces.total, searched=searched)
         over_time = [summary.score_window(window_of[piece]) for piece in pieces.over_time]
-        return name_result(score, name), over_time
+        return replace(score, name=name), over_time
 
 
 class Stream:
@@ -449,7 +428,7 @@ class Stream:
         self._cutter = WindowCutter(window, hop)
         self._window = window
         self._hop = hop
-        self._running = Tallying()
+        self._running = Tally()
         search = pipeline.summary.search
         self._finder = None if search is None else PartFinder(search.with_windows(window, hop))
         self._channels = Comparison()
@@ -499,20 +478,20 @@ class Stream:
         hop are `length.max_samples` and speech activity detection is off. Its parts are those of
         the stream's windows. The verdict on channels that differ is 'undecided'.
         """
-        if not self._running.windows:
+        tally = self._running
+        if not tally.windows:
             return None
-        tally = self._running.tally()
         parts = None
         if self._finder is not None and self._finder.search.applies(tally.end):
             parts = self._finder.result()
         score = self._pipeline.summary.score_tally(tally, parts=parts)
         why = self._channels.relation().why
-        if not why:
-            return score
-        known = {**score.known(), "verdict": UNDECIDED if score.judged else None}
-        remark = f"{why}: give each channel a stream of its own"
-        known["remark"] = "; ".join(filter(None, [remark, score.remark]))
-        return Score(score, **known)
+        if why:
+            remark = f"{why}: give each channel a stream of its own"
+            remark = "; ".join(filter(None, [remark, score.remark]))
+            verdict = UNDECIDED if score.judged else None
+            score = replace(score, verdict=verdict, remark=remark)
+        return as_score(score)
 
     def _score(self, cuts: Iterable[Cut]) -> list[WindowScore]:
         scores = []

@@ -269,7 +269,8 @@ class ListOverTime:
             if stop:
                 return
             blocks = read_blocks(self._utterances.path(trial), block, self._audio)
-            self._note(trial, self._over_time.of_blocks(blocks).row)
+            row, _ = self._over_time.of_blocks(blocks)
+            self._note(trial, row)
 
     def long_trials(self) -> np.ndarray:
         """Return the trials, on all ranks, that are too long for the network and not saved yet."""

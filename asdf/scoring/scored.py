@@ -90,7 +90,7 @@ class Known:
         lowest: Window with the lowest score, if there are several. Its times are those of the
             recording, or of its speech if speech activity detection is on.
         level_dbfs: Level of what was heard in dB of full scale, without the constant offset; of
-            several windows, the mean of their powers. None for a stream.
+            several windows, the mean of their powers.
         offset: Constant offset of its samples, whose full scale is 1.
         remark: Sentence of caution about the score; ''.
         judged: Whether the score says anything about the recording; False for silence, for example.

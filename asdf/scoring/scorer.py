@@ -116,7 +116,6 @@ class Scorer(WaveformScorer):
         keeps_network: Whether its first batch leaves the network's layers as they are.
     """
 
-    precision: ScoringPrecision
     trial_loss: TrialLoss | None = None
     absent = NO_FRAMES
 
@@ -141,7 +140,8 @@ class Scorer(WaveformScorer):
             audio: Rate and channels of the waveforms.
         """
         self.device_type = precision.device.type
-        self.precision = precision
+        self.precision = precision.name
+        self._precision = precision
         self.audio = audio
         self.channels = waveform_channels(network)
         self.length = scored_length_of(network, settings, audio)
@@ -175,12 +175,12 @@ class Scorer(WaveformScorer):
 
     @property
     def device(self) -> torch.device:
-        return self.precision.device
+        return self._precision.device
 
     @property
     def how_scored(self) -> HowScored:
         """Parameters of scoring that are saved with the scores."""
-        return HowScored(self.length, self.precision.name, self.engine)
+        return HowScored(self.length, self.precision, self.engine)
 
     @property
     def networks(self) -> Sequence[nn.Module]:
@@ -249,7 +249,7 @@ class Scorer(WaveformScorer):
             self.require(key)
         with (
             self._computing(waveforms_BT),
-            self.precision.computing(),
+            self._precision.computing(),
             self._engine.in_use() if self._engine is not None else nullcontext(),
         ):
             if waveforms_BT.device.type != self.device.type:

@@ -95,7 +95,7 @@ class AsdfDetector(PreTrainedModel):
         assert self._length.max_samples is not None  # settings always have a limit
         speech = cut_to_speech(waveform, self._settings.sad, self._length.sample_rate)
         window = self._length.max_samples
-        windows = [cut.waveform for cut in cut_windows([speech], window, window)]
+        windows = [waveform for _, waveform in cut_windows([speech], window, window)]
         # Digital silence does not count, unless there is nothing else.
         heard = [each for each in windows if not is_silent(each)] or windows
         rows = []

@@ -20,7 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -39,13 +39,6 @@ if TYPE_CHECKING:
     from asdf.networks.extras import Extra
 
 
-class Precision(Protocol):
-    """A precision of scores, by its name: 'fp32', 'tf32' or 'bf16'."""
-
-    @property
-    def name(self) -> str: ...
-
-
 NO_FRAMES = {
     "frames": "scores no frames: train a network with localisation.enabled = True for that. "
     "Windows, which are coarser, are scored by any network: `score --window`, "
@@ -59,7 +52,7 @@ class WaveformScorer(ABC):
 
     Attributes:
         device_type: Kind of the device that the networks run on: 'cpu', 'cuda'.
-        precision: Precision of the scores.
+        precision: Precision of the scores: 'fp32', 'tf32' or 'bf16'.
         engine: Engine of the networks: 'graph', 'packed' or 'plain'.
         length: Length of a recording that counts; shorter recordings are repeated, longer ones cut.
         audio: Rate and channels that the networks hear; lengths count at this rate.
@@ -72,7 +65,7 @@ class WaveformScorer(ABC):
     """
 
     device_type: str
-    precision: Precision
+    precision: str
     engine: str
     length: ScoredLength
     audio: Audio = USUAL_AUDIO
@@ -178,13 +171,6 @@ _OVERLAP_S = 4
 _HELD_SAMPLES = 2**24
 
 
-class Timed(NamedTuple):
-    """An extra of a recording: the values of its frames, (F,), and the recording's samples."""
-
-    row: np.ndarray
-    samples: int
-
-
 class OverTime:
     """Computation of an extra of long recordings.
 
@@ -219,8 +205,8 @@ class OverTime:
         # Half of the overlap is whole frames: there, one window hands over to the next.
         self.overlap = overlap - overlap % (2 * self.hop)
 
-    def of_blocks(self, blocks: Iterable[np.ndarray]) -> Timed:
-        """Return the extra of a recording that arrives in blocks (T,).
+    def of_blocks(self, blocks: Iterable[np.ndarray]) -> tuple[np.ndarray, int]:
+        """Return the frames (F,) of a recording that arrives in blocks (T,), and its samples.
 
         Raises:
             AsdfError: as `WaveformScorer.score_waveforms`.
@@ -240,7 +226,7 @@ class OverTime:
                     values = row[half:]
                 parts.append(values)
                 end = start + len(waveform)
-        return Timed(np.concatenate(parts), end)
+        return np.concatenate(parts), end
 
     def _cut(self, blocks: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the first sample and waveform of each window; the last ends with the recording."""

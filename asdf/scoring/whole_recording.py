@@ -1,12 +1,8 @@
-"""Results of a recording, from the network's scores of its beginning or of its windows.
-
-Invariant: a result never looks like that of the whole recording if less was heard: `seconds_scored`
-is then below `seconds`, and `remark` states what was left out.
-
-Windows of a recording: how it is cut.
+"""Windows of a recording, their scores, and the result that follows from them.
 
 Invariant: every sample is in a window, and every window has its full length; only a recording
-shorter than a window is one short window.
+shorter than a window is one short window. A result never looks like that of the whole recording if
+less was heard: `seconds_scored` is then below `seconds`, and `remark` states what was left out.
 """
 
 from __future__ import annotations
@@ -14,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,12 +20,10 @@ from asdf.facts import SAMPLE_RATE
 from asdf.metrics.calibration import Calibration, are_finite
 from asdf.scoring.columns import UNDECIDED, Heard, ScoreColumn
 from asdf.scoring.parts import PartColumn, Parts, PartSearch
-from asdf.scoring.recordings import Recording
 from asdf.scoring.scored import (
     BONA_FIDE,
     MIN_SPEECH_S,
     MIN_SPEECH_SHARE,
-    Score,
     Scored,
     WindowScore,
     decide_verdict,
@@ -43,11 +36,8 @@ if TYPE_CHECKING:
 _MAX_SAMPLES = 2**62
 
 
-class Cut(NamedTuple):
-    """A window of a recording: its first sample, and its waveform (T,)."""
-
-    start: int
-    waveform: np.ndarray
+Cut = tuple[int, np.ndarray]
+"""A window of a recording: its first sample, and its waveform (T,)."""
 
 
 def in_samples(
@@ -107,7 +97,7 @@ class WindowCutter:
         end = self._held_from + len(self._held)
         while self._start + self._window <= end:
             offset = self._start - self._held_from
-            yield Cut(self._start, self._held[offset : offset + self._window])
+            yield self._start, self._held[offset : offset + self._window]
             self._start += self._hop
         # A full window is held, since the last one ends where the recording ends.
         retained_from = max(self._held_from, end - self._window)
@@ -119,7 +109,7 @@ class WindowCutter:
         end = self._held_from + len(self._held)
         last_end = self._start - self._hop + self._window
         if len(self._held) and (self._start == 0 or last_end < end):
-            yield Cut(self._held_from, self._held)
+            yield self._held_from, self._held
 
 
 def cut_windows(blocks: Iterable[np.ndarray], window: int, hop: int) -> Iterator[Cut]:
@@ -138,36 +128,46 @@ _LEAST_POWER = 1e-12
 _LEVELS = (("level_dbfs", "level in dBFS", 1.0), ("offset", "constant offset", 0.001))
 
 
-class Sound(NamedTuple):
-    """The power of samples around their constant offset, and the offset; full scale is 1."""
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Samples `start <= i < end` of a recording, to be scored.
 
-    power: float
-    offset: float
+    Attributes:
+        waveform: Samples that the network hears of them, (T,).
+        sound: Power of the samples around their constant offset, and this offset; full scale is 1.
+        silent: Whether they are digital silence.
+        has_speech: Whether they contain speech; True if it was not checked.
+    """
 
-    @classmethod
-    def of(cls, waveform: np.ndarray) -> Sound:
-        return cls(float(waveform.var(dtype=np.float64)), float(waveform.mean(dtype=np.float64)))
+    start: int
+    end: int
+    waveform: np.ndarray
+    sound: np.ndarray
+    silent: bool
+    has_speech: bool = True
 
-    @classmethod
-    def fields(cls, sound: Sound | None) -> dict[str, Any]:
-        """Return the fields of `Known`, in as many digits as a device has."""
-        if sound is None:
-            return {}
-        level_dbfs = 10 * math.log10(max(sound.power, _LEAST_POWER))
-        return {"level_dbfs": round(level_dbfs, 2), "offset": round(sound.offset, 6)}
+    def scored(self, raw: float, extras: Mapping[str, np.ndarray]) -> Window:
+        """Return the piece with what the network gives for it, without its samples."""
+        return Window(self.start, self.end, raw, extras, self.sound, self.silent, self.has_speech)
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """The outputs of a network for one piece of a recording.
+class Window:
+    """A scored piece of a recording.
 
     Attributes:
         raw: Score of the network itself, before a calibration.
         extras: Rows of the extras, by key.
+        start, end, sound, silent, has_speech: Attributes of `Piece`.
     """
 
+    start: int
+    end: int
     raw: float
-    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
+    extras: Mapping[str, np.ndarray]
+    sound: np.ndarray
+    silent: bool = False
+    has_speech: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,145 +182,92 @@ class Outcomes:
     scores: np.ndarray
     extras: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[Outcome]:
-        for index, score in enumerate(self.scores.tolist()):
-            yield Outcome(score, {key: rows[index] for key, rows in self.extras.items()})
 
-
-@dataclass(frozen=True)
-class Window:
-    """A scored window.
-
-    Attributes:
-        start, end: Samples `start <= i < end`.
-        silent: Whether the window is digital silence.
-        outcome: Outputs of the network for the window.
-        has_speech: Whether the window contains speech; True if it was not checked.
-        sound: Power and offset of the window.
-    """
-
-    start: int
-    end: int
-    silent: bool
-    outcome: Outcome
-    has_speech: bool = True
-    sound: Sound | None = None
-
-    @property
-    def raw(self) -> float:
-        return self.outcome.raw
-
-
-@dataclass(frozen=True)
 class Tally:
     """Statistics of the windows of a recording, so that the windows need not be held.
 
+    Windows of digital silence do not count, unless all are silent: a trial of a list must have a
+    score.
+
     Attributes:
-        raw: Mean of the network's scores of the windows that count.
-        end: Sample at which the last window ends; samples of speech if only the beginning is heard.
         windows: Number of windows.
-        silent: Number of windows of digital silence. These do not count, unless all are silent.
-        covered: Samples that lie in a window that counts.
-        lowest: Window with the lowest score among those that count.
-        extras: Means of the extras' rows over the windows that count, by key.
+        silent: Number of windows of digital silence.
         speech: Number of windows that contain speech, without silent ones.
-        sound: Mean power and offset of the windows that count.
+        end: Sample at which the last window ends; samples of speech if only the beginning is heard.
+        counted: Number of windows that count.
+        covered: Number of samples that lie in these.
+        lowest: Window with the lowest score among these.
     """
 
-    raw: float
-    end: int
-    windows: int
-    silent: int
-    covered: int
     lowest: Window
-    extras: Mapping[str, np.ndarray] = field(default_factory=dict)
-    speech: int = 1
-    sound: Sound | None = None
+
+    def __init__(self, windows: Iterable[Window] = ()) -> None:
+        self.windows = self.silent = self.speech = self.end = 0
+        self._begin()
+        for window in windows:
+            self.add(window)
+
+    @classmethod
+    def of_beginning(cls, window: Window, speech: int, max_samples: int) -> Tally:
+        """Count a recording of which up to `max_samples` are heard, as one window.
+
+        Args:
+            speech: Samples of speech in the recording.
+        """
+        tally = cls([window])
+        tally.end, tally.covered = speech, min(speech, max_samples)
+        return tally
+
+    def _begin(self) -> None:
+        self.counted = self.covered = self._covered_to = 0
+        self._raw = 0.0
+        self._sound = np.zeros(2)
+        self._extras: dict[str, np.ndarray] = {}
+
+    def add(self, window: Window) -> None:
+        """Count the next window."""
+        if self.all_silent and not window.silent:
+            self._begin()
+        self.windows += 1
+        self.silent += window.silent
+        self.speech += window.has_speech and not window.silent
+        self.end = window.end
+        if window.silent and not self.all_silent:
+            return
+        if not self.counted or window.raw < self.lowest.raw:
+            self.lowest = window
+        self.counted += 1
+        self._raw += window.raw
+        self._sound = self._sound + window.sound
+        for key, row in window.extras.items():
+            self._extras[key] = self._extras.get(key, 0.0) + row.astype(np.float64)
+        # Samples that overlapping windows share count once.
+        self.covered += window.end - max(self._covered_to, window.start)
+        self._covered_to = window.end
 
     @property
     def all_silent(self) -> bool:
         return self.silent == self.windows
 
+    @property
+    def raw(self) -> float:
+        """Mean of the network's scores of the windows that count."""
+        return self._raw / self.counted
 
-class _Counted:
-    """Sums over windows, in their order."""
+    @property
+    def extras(self) -> dict[str, np.ndarray]:
+        """Means of the extras' rows over the windows that count, by key."""
+        return {key: (row / self.counted).astype(np.float32) for key, row in self._extras.items()}
 
-    def __init__(self) -> None:
-        self.windows = 0
-        self.covered = 0
-        self.sum = 0.0
-        self.extras: dict[str, np.ndarray] = {}
-        self.sound: np.ndarray | None = None
-        self.lowest: Window | None = None
-        self._end = 0
+    @property
+    def level_and_offset(self) -> tuple[float, float]:
+        """Mean level in dBFS, and offset, of the windows that count.
 
-    def add(self, window: Window) -> None:
-        self.windows += 1
-        self.sum += window.raw
-        for key, row in window.outcome.extras.items():
-            self.extras[key] = self.extras.get(key, 0.0) + row.astype(np.float64)
-        if window.sound is not None:
-            self.sound = np.array(window.sound) + (0.0 if self.sound is None else self.sound)
-        # Samples that overlapping windows share count once.
-        self.covered += window.end - max(self._end, window.start)
-        self._end = window.end
-        if self.lowest is None or window.raw < self.lowest.raw:
-            self.lowest = window
-
-
-class Tallying:
-    """Statistics of the windows of a recording that arrive one at a time, in their order."""
-
-    def __init__(self) -> None:
-        self.windows = 0
-        self._end = 0
-        self._speech = 0
-        self._sounding = _Counted()
-        self._silent = _Counted()
-
-    def add(self, window: Window) -> None:
-        """Count a window."""
-        counted = self._silent if window.silent else self._sounding
-        counted.add(window)
-        self.windows += 1
-        self._end = window.end
-        self._speech += window.has_speech and not window.silent
-
-    def tally(self) -> Tally:
-        """Return the statistics of the windows so far, one or more."""
-        # If all windows are silent, every window counts: a trial of a list must have a score.
-        counted = self._sounding if self._sounding.windows else self._silent
-        count = counted.windows
-        assert counted.lowest is not None
-        means = {key: (row / count).astype(np.float32) for key, row in counted.extras.items()}
-        return Tally(
-            raw=counted.sum / count,
-            end=self._end,
-            windows=self.windows,
-            silent=self._silent.windows,
-            covered=counted.covered,
-            lowest=counted.lowest,
-            extras=means,
-            speech=self._speech,
-            sound=None if counted.sound is None else Sound(*(counted.sound / count).tolist()),
-        )
-
-
-def tally_windows(windows: Iterable[Window]) -> Tally:
-    """Return the statistics of the windows of a recording, one or more, in their order."""
-    tallying = Tallying()
-    for window in windows:
-        tallying.add(window)
-    return tallying.tally()
-
-
-def tally_beginning(window: Window, speech: int, max_samples: int) -> Tally:
-    """Return the statistics of a recording of which up to `max_samples` are heard as one window.
-
-    Args:
-        speech: Samples of speech in the recording.
-    """
-    return replace(tally_windows([window]), end=speech, covered=min(speech, max_samples))
+        They have as many digits as a device has.
+        """
+        power, offset = (self._sound / self.counted).tolist()
+        level_dbfs = 10 * math.log10(max(power, _LEAST_POWER))
+        return round(level_dbfs, 2), round(offset, 6)
 
 
 @dataclass(frozen=True)
@@ -351,50 +298,88 @@ class Summary:
         searches = [column.search for column in self.columns if isinstance(column, PartColumn)]
         return searches[0] if searches else None
 
-    def score_of(
+    def score_tally(
         self,
-        raw: float,
-        rows: Mapping[str, np.ndarray] | None = None,
+        tally: Tally,
+        total: int | None = None,
+        over_time: Mapping[str, Any] | None = None,
         searched: Sequence[Window] = (),
-        found: Mapping[str, Any] | None = None,
-        spoken: tuple[int, int] = (1, 1),
-        **known: Any,
-    ) -> Score:
-        """Return the reported score for the network's score, with the `known` attributes.
+        parts: Parts | None = None,
+    ) -> Scored:
+        """Return the score of a recording that was heard in windows, or as one window.
 
         Args:
-            rows: Rows of the extras, by key.
+            total: Samples of the recording, if the windows cover only its speech.
+            over_time: Extras that follow the time of the whole recording.
             searched: Windows that were searched for parts.
-            found: Values of columns that are known already, by key.
-            spoken: Number of scored windows with speech, and of those that are not silent.
+            parts: Parts that are known without these windows, as of a stream.
 
         Raises:
             AsdfError: the score is not a finite number.
         """
-        score = self._report(raw)
-        windows = tuple(map(self.score_window, searched))
-        judged = known.get("judged", True)
+        problem = ""
+        if tally.all_silent:
+            problem = f"digital silence (nothing above {SILENCE_DB:g} dB of full scale)"
+        elif tally.end < MIN_SPEECH_S * self.sample_rate:
+            seconds = self._to_seconds(tally.end)
+            problem = f"{seconds} s are too short (under {MIN_SPEECH_S:g} s of speech)"
+        elif not tally.speech:
+            problem = "no speech found"
+        remarks = [f"not judged: {problem}" if problem else ""]
+        if not problem and tally.counted < tally.windows:
+            remarks.append(
+                f"{tally.silent} of {tally.windows} windows are digital silence and do not count"
+            )
+        if tally.windows == 1 and tally.covered < tally.end:
+            heard = self._to_seconds(tally.covered)
+            remarks.append(
+                f"only the first {heard} s of {self._to_seconds(tally.end)} s are scored"
+            )
         checked = [window.has_speech for window in searched if not window.silent]
-        speech, sounding = (sum(checked), len(checked)) if checked else spoken
-        known["speech_share"] = speech / sounding if sounding else 1.0
-        is_sparse = judged and known["speech_share"] < MIN_SPEECH_SHARE
-        extras = known.get("extras", {})
-        heard = Heard(raw, score, judged, rows or {}, extras, windows, doubted=is_sparse)
+        speech, sounding = tally.speech, tally.windows - tally.silent
+        if checked:
+            speech, sounding = sum(checked), len(checked)
+        score, rows = self._report(tally.raw), tally.extras
+        level_dbfs, offset = tally.level_and_offset
+        result = Scored(
+            0,
+            None,
+            score,
+            threshold=self.threshold,
+            raw=tally.raw,
+            seconds=(tally.end if total is None else total) / self.sample_rate,
+            seconds_scored=tally.covered / self.sample_rate,
+            windows=tally.counted,
+            speech_share=speech / sounding if sounding else 1.0,
+            lowest=self.score_window(tally.lowest) if tally.windows > 1 else None,
+            level_dbfs=level_dbfs,
+            offset=offset,
+            judged=not problem,
+            extras={**self.shown_extras(rows, tally.end), **(over_time or {})},
+        )
+        is_sparse = not problem and result.speech_share < MIN_SPEECH_SHARE
+        if is_sparse:
+            remarks.append(f"speech in only {speech} of {sounding} windows")
+        windows = tuple(map(self.score_window, searched))
+        known = Heard(tally.raw, score, not problem, rows, result.extras, windows, is_sparse)
+        return self._judge(result, known, remarks, parts)
+
+    def _judge(
+        self, result: Scored, heard: Heard, remarks: list[str], parts: Parts | None
+    ) -> Scored:
+        """Return a result with the values of the columns, all remarks, and the verdict."""
         # Whether the whole is not clearly spoofed, so that parts decide the verdict.
         accepted = False
         if self.threshold is not None:
-            compared, is_clear = raw, True
+            compared, is_clear = heard.raw, True
             if self.calibration is not None:
-                compared = float(self.calibration.unbounded_llr(raw))
-                is_clear = self.calibration.is_clear(score)
+                compared = float(self.calibration.unbounded_llr(heard.raw))
+                is_clear = self.calibration.is_clear(heard.score)
             accepted = compared >= self.threshold or not is_clear
         values: dict[str, Any] = {}
         columns = {}
-        remarks = [known.pop("remark", "")]
-        if is_sparse:
-            remarks.append(f"speech in only {speech} of {sounding} windows")
         for column in self.columns:
-            value = (found or {}).get(column.key)
+            value = parts if column.key == PartColumn.key else None
             if value is None:
                 value = column.add(heard)
             if value is None:
@@ -405,21 +390,21 @@ class Summary:
             changed = accepted and column.veto(value, BONA_FIDE) not in (None, UNDECIDED)
             doubts = column.doubts(value) or changed
             heard = replace(heard, doubted=heard.doubted or doubts)
-        if judged:
-            remarks.append(self._describe_levels(known))
-        known |= {"threshold": self.threshold, "raw": raw, "values": values, "columns": columns}
-        known["remark"] = "; ".join(filter(None, remarks))
-        return Score(score, **known, verdict=decide_verdict(Score(score, **known)))
+        if result.judged:
+            remarks.append(self._describe_levels(result))
+        remark = "; ".join(filter(None, remarks))
+        result = replace(result, remark=remark, values=values, columns=columns)
+        return replace(result, verdict=decide_verdict(result))
 
-    def _describe_levels(self, known: Mapping[str, Any]) -> str:
+    def _describe_levels(self, result: Scored) -> str:
         """Return a remark if level or offset are outside those of the calibration set; ''."""
         ranges = None if self.calibration is None else self.calibration.others.get("levels")
         if not isinstance(ranges, Mapping):
             return ""
         outside = []
         for name, noun, margin in _LEVELS:
-            value, span = known.get(name), ranges.get(name, ())
-            if value is None or not are_finite(span) or len(span) != 2:
+            value, span = getattr(result, name), ranges.get(name, ())
+            if not are_finite(span) or len(span) != 2:
                 continue
             if not span[0] - margin <= value <= span[1] + margin:
                 outside.append(f"{noun} {value:.3g} (there {span[0]:.3g} to {span[1]:.3g})")
@@ -439,62 +424,6 @@ class Summary:
             )
         return float(raw) if self.calibration is None else float(self.calibration.llr(raw))
 
-    def score_tally(
-        self,
-        tally: Tally,
-        total: int | None = None,
-        over_time: Mapping[str, Any] | None = None,
-        searched: Sequence[Window] = (),
-        parts: Parts | None = None,
-    ) -> Score:
-        """Return the score of a recording that was heard in windows, or as one window.
-
-        Args:
-            total: Samples of the recording, if the windows cover only its speech.
-            over_time: Extras that follow the time of the whole recording.
-            searched: Windows that were searched for parts.
-            parts: Parts that are known without these windows, as of a stream.
-
-        Raises:
-            AsdfError: as `score_of`.
-        """
-        problem = ""
-        if tally.all_silent:
-            problem = f"digital silence (nothing above {SILENCE_DB:g} dB of full scale)"
-        elif tally.end < MIN_SPEECH_S * self.sample_rate:
-            seconds = self._to_seconds(tally.end)
-            problem = f"{seconds} s are too short (under {MIN_SPEECH_S:g} s of speech)"
-        elif not tally.speech:
-            problem = "no speech found"
-        remarks = [f"not judged: {problem}" if problem else ""]
-        counted = tally.windows
-        if not tally.all_silent:
-            counted -= tally.silent
-        if not problem and counted < tally.windows:
-            remarks.append(
-                f"{tally.silent} of {tally.windows} windows are digital silence and do not count"
-            )
-        if tally.windows == 1 and tally.covered < tally.end:
-            heard = self._to_seconds(tally.covered)
-            remarks.append(
-                f"only the first {heard} s of {self._to_seconds(tally.end)} s are scored"
-            )
-        return self.score_of(
-            tally.raw,
-            tally.extras,
-            searched,
-            {"parts": parts},
-            (tally.speech, tally.windows - tally.silent),
-            seconds=(tally.end if total is None else total) / self.sample_rate,
-            seconds_scored=tally.covered / self.sample_rate,
-            windows=counted,
-            lowest=self.score_window(tally.lowest) if tally.windows > 1 else None,
-            **Sound.fields(tally.sound),
-            remark="; ".join(filter(None, remarks)),
-            judged=not problem,
-            extras={**self.shown_extras(tally.extras, tally.end), **(over_time or {})},
-        )
-
     def shown_extras(self, rows: Mapping[str, np.ndarray], samples: int) -> dict[str, Any]:
         """Return the extras of `samples` samples in the form that results have."""
         described = {}
@@ -512,20 +441,10 @@ class Summary:
             window.start / self.sample_rate,
             window.end / self.sample_rate,
             score,
-            self.shown_extras(window.outcome.extras, window.end - window.start),
+            self.shown_extras(window.extras, window.end - window.start),
             judged=window.has_speech and not window.silent,
             unbounded_llr=None if self.calibration is None else self.calibration.beyond(window.raw),
         )
 
     def _to_seconds(self, samples: int) -> str:
         return f"{samples / self.sample_rate:.2f}"
-
-
-def as_result(recording: Recording, score: Score) -> Scored:
-    """Return a score as the result of a recording among others."""
-    return name_result(score, recording.name, recording.index, recording.path)
-
-
-def name_result(score: Score, name: str, index: int = 0, path: Path | None = None) -> Scored:
-    """Return a score as the result of a recording of that name."""
-    return Scored(index, path, float(score), name=name, **score.known())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import safe_open
@@ -23,7 +23,7 @@ from asdf.errors import UsageError
 from asdf.metrics.calibration import read_calibration
 from asdf.networks.extras import EMBEDDING, HeadExtra
 from asdf.runs.log import LOG
-from asdf.scoring.opened_network import Options, ReadNetwork, read_state
+from asdf.scoring.opened_network import OpenedNetwork, Options, read_state
 from asdf.scoring.waveform_scorer import NO_FRAMES, WaveformScorer
 from asdf.scoring.whole_recording import Outcomes
 from asdf.settings.catalogue import our_catalogue
@@ -43,7 +43,7 @@ _BATCH_SAMPLES = 2**17
 _FATAL = 4
 
 
-def open_graph(options: Options) -> ReadNetwork | None:
+def open_graph(options: Options) -> OpenedNetwork | None:
     """Open the shipped detector by its graph; None if torch must compute what is asked for."""
     suits = (
         str(options.device) in ("auto", "cpu")
@@ -72,7 +72,7 @@ def open_graph(options: Options) -> ReadNetwork | None:
     threads = options.threads or 1
     remark = shipped_detector().describe()
     LOG.warning("%s", remark)
-    return ReadNetwork(
+    return OpenedNetwork(
         NETWORK,
         state,
         SMALL,
@@ -85,15 +85,10 @@ def open_graph(options: Options) -> ReadNetwork | None:
     )
 
 
-class _Precision(NamedTuple):
-    """The precision of a graph, as `asdf.scoring.computing.ScoringPrecision` states it."""
-
-    name: str = "fp32"
-
-
 class GraphScorer(WaveformScorer):
     """The shipped detector, computed by ONNX Runtime on the CPU."""
 
+    precision = "fp32"
     engine = "graph"
     name = SMALL
     device_type = "cpu"
@@ -101,7 +96,6 @@ class GraphScorer(WaveformScorer):
 
     def __init__(self, settings: Sections, threads: int) -> None:
         """Open the graph; `settings` are those of the network."""
-        self.precision = _Precision()
         self.audio = settings.audio
         self.parameters = shipped_detector().parameters
         self.extras = {EMBEDDING: HeadExtra(EMBEDDING)}

@@ -19,7 +19,7 @@ from asdf.extras.service.counts import Counts
 from asdf.runs.log import LOG
 from asdf.scoring.pipeline import Pieces, Pipeline
 from asdf.scoring.scored import Scored, WindowScore
-from asdf.scoring.whole_recording import Outcome
+from asdf.scoring.whole_recording import Window
 
 Result = tuple[Scored, list[WindowScore]]
 
@@ -34,7 +34,7 @@ class _Waiting:
         self.future: Future[Result] = Future()
         # Assembled once: there may be thousands.
         self.all_pieces = pieces.all
-        self.outcomes: dict[int, Outcome] = {}
+        self.windows: dict[int, Window] = {}
         # Grouped by the samples that they are scored from, which are equal in a forward pass.
         self.by_length: dict[int, deque[int]] = {}
         for index, piece in enumerate(self.all_pieces):
@@ -44,7 +44,7 @@ class _Waiting:
     @property
     def missing(self) -> int:
         """Number of pieces that have no score yet."""
-        return len(self.all_pieces) - len(self.outcomes)
+        return len(self.all_pieces) - len(self.windows)
 
     def take(self, length: int) -> int | None:
         """Return the index of the next piece of that length; None if there is none."""
@@ -126,7 +126,7 @@ class SharedPasses:
             try:
                 pieces = [waiting.all_pieces[index] for waiting, index in batch]
                 self._passing = sum(map(self._pipeline.batch_length, pieces))
-                outcomes = self._pipeline.score(pieces)
+                windows = self._pipeline.score(pieces)
             # In any case, the requests of this pass get an answer and the next are served.
             except Exception as error:
                 self._fail(batch, error)
@@ -135,8 +135,8 @@ class SharedPasses:
                 # The later a pass, the more it counts: the first is slow.
                 self._scored = self._scored / 2 + self._passing
                 self._took_s = self._took_s / 2 + time.monotonic() - self._began_s
-                for (waiting, index), outcome in zip(batch, outcomes, strict=True):
-                    waiting.outcomes[index] = outcome
+                for (waiting, index), window in zip(batch, windows, strict=True):
+                    waiting.windows[index] = window
                     if not waiting.missing:
                         self._conclude(waiting)
             self._began_s = None
@@ -179,8 +179,8 @@ class SharedPasses:
         with suppress(InvalidStateError):
             try:
                 # In the order of the recording; passes may score them in another.
-                outcomes = [waiting.outcomes[index] for index in range(len(waiting.all_pieces))]
-                result = self._pipeline.conclude(waiting.pieces, outcomes, name=waiting.name)
+                windows = [waiting.windows[index] for index in range(len(waiting.all_pieces))]
+                result = self._pipeline.conclude(waiting.pieces, windows, name=waiting.name)
             except AsdfError as error:
                 waiting.future.set_exception(error)
             else:

@@ -337,8 +337,8 @@ def test_the_service_hears_speakers_of_a_chosen_channel(tmp_path) -> None:
         decoded = served.service._decode(upload, Question(), wait, Slot())
     ((speaker, pieces),) = decoded.speakers
     assert speaker.name == "a" and pieces is not None and pieces.total == 48_000
-    outcomes = detector.pipeline.score(pieces.all)
-    scored, _ = detector.pipeline.conclude(pieces, outcomes, "call.wav")
+    windows = detector.pipeline.score(pieces.all)
+    scored, _ = detector.pipeline.conclude(pieces, windows, "call.wav")
     assert scored.score == pytest.approx(expected.result.score, abs=1e-5)
 
 

@@ -11,7 +11,7 @@ from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.distributed.stopping import StopRequest
 from asdf.distributed.world import World
 from asdf.scoring.score_list import build_list_scorer, score_list, score_with_extras
-from asdf.scoring.whole_recording import Outcome, Window, tally_windows
+from asdf.scoring.whole_recording import Tally, Window
 from asdf.settings.sections import Sections
 from asdf.tasks.tracing.source_scores import SourceColumn, name_sources
 from asdf.tasks.tracing.task import build_source_term
@@ -139,9 +139,10 @@ def test_a_list_is_traced_in_its_order(written, tmp_path: Path) -> None:
 
 def test_sources_of_windows_and_their_names() -> None:
     rows = [np.array([1.0, 3.0], np.float32), np.array([3.0, 2.0], np.float32)]
-    silence = Window(8, 12, True, Outcome(0.5, {"sources": np.array([9.0, 0.0], np.float32)}))
-    windows = [Window(4 * n, 4 * n + 4, False, Outcome(0.5, {"sources": rows[n]})) for n in (0, 1)]
-    mean = tally_windows([*windows, silence]).extras["sources"]
+    loud, none = np.array([9.0, 0.0], np.float32), np.zeros(2)
+    silence = Window(8, 12, 0.5, {"sources": loud}, none, silent=True)
+    windows = [Window(4 * n, 4 * n + 4, 0.5, {"sources": rows[n]}, none) for n in (0, 1)]
+    mean = Tally([*windows, silence]).extras["sources"]
     assert mean.tolist() == [2.0, 2.5] and mean.dtype == np.float32
     sources = name_sources("attack", ("A01", "A02"), mean)
     assert sources.best == "A02"

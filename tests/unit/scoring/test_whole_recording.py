@@ -19,7 +19,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.computing import choose_threads
 from asdf.scoring.scored import WindowScore
-from asdf.scoring.whole_recording import Outcome, Sound
+from asdf.scoring.whole_recording import Tally
 from asdf.trials.how_scored import ScoredLength
 from tests.unit.conftest import small_settings, sound, write_small_network
 
@@ -316,15 +316,17 @@ def test_a_file_that_asks_for_too_much_memory_costs_no_other_its_score(
     assert sum(result.score is not None for result in results.values()) == 4
 
 
-def test_the_level_and_the_offset_of_what_was_heard():
+def test_the_level_and_the_offset_of_what_was_heard(tmp_path):
     """The offset is no level, and windows of silence have no say."""
     rng = np.random.default_rng(0)
+    scoring = make_detector(tmp_path, "off").pipeline
     for level, offset in ((0.1, 0.0), (0.01, 0.25), (0.0, -0.5)):
         waveform = (level * rng.standard_normal(50000) + offset).astype(np.float32)
-        known = Sound.fields(Sound.of(waveform))
+        windows = [scoring.make_piece(each).scored(0.0, {}) for each in (0 * waveform, waveform)]
+        level_dbfs, mean = Tally(windows).level_and_offset
         expected = 20 * np.log10(level) if level else -120
-        assert known["level_dbfs"] == pytest.approx(expected, abs=0.1)
-        assert known["offset"] == pytest.approx(offset, abs=1e-3)
+        assert level_dbfs == pytest.approx(expected, abs=0.1)
+        assert mean == pytest.approx(offset if level else offset / 2, abs=1e-3)
 
 
 def make_detector(folder, mode: str) -> asdf.Detector:
@@ -404,6 +406,6 @@ def test_what_has_no_score_is_refused(tmp_path):
     scoring = make_detector(tmp_path, "off").pipeline
     pieces = scoring.cut(waveform(5000))
     with pytest.raises(AsdfError, match="not a finite number"):
-        scoring.conclude(pieces, [Outcome(float("nan"))], "a name")
+        scoring.conclude(pieces, [pieces.all[0].scored(float("nan"), {})], "a name")
     with pytest.raises(UsageError, match="this network hears 6,000 samples"):
         scoring.cut(waveform(5000), window=(1.0, 0.5))

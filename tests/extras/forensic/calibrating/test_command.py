@@ -21,6 +21,7 @@ from asdf.interchange import network_digest
 from asdf.metrics.calibration import Calibration, calibrate
 from asdf.scoring.columns import Ratio
 from asdf.scoring.scored import Score, decide_verdict
+from asdf.scoring.whole_recording import Tally, Window
 from asdf.tasks.fusion.gain import make_folds
 from asdf.trials.scored_files import read_how_scored, write_how_scored
 from tests.unit.commands.running import Runner
@@ -597,14 +598,15 @@ def test_llrs_are_bounded_and_verdicts_are_not(capsys, tmp_path, recorded):
     # Too short to be judged, so without words and their limit; a longer one is judged by the map.
     assert entry["verdict"] is None and "llr_words" not in entry
     assert entry["remark"].startswith("not judged") and "limit" not in entry["remark"]
-    judged = asdf.Detector("cal.pt", "cpu").pipeline.summary.score_of(float(read.scores.max()))
+    window = Window(0, 64000, float(read.scores.max()), {}, np.zeros(2))
+    judged = asdf.Detector("cal.pt", "cpu").pipeline.summary.score_tally(Tally([window]))
     assert judged.llr == entry["llr"]
     assert judged.llr_words.endswith("support for bona fide rather than spoof")
     assert "LLR at the limit of what 6 + 6 recordings support" in judged.remark
     beyond = entry["llr"] + 0.01
     for unbounded, verdict in ((beyond, "bona fide"), (None, "spoof")):
         values = {"llr": Ratio(entry["llr"], unbounded)}
-        score = Score(judged, threshold=beyond, values=values, columns=judged.columns)
+        score = Score(judged.score, threshold=beyond, values=values, columns=judged.columns)
         assert decide_verdict(score) == verdict
     assert answer["calibration"]["origin"] == calibration.describe_origin()
     assert not {"replicates", "scale"} & answer["calibration"].keys()
