@@ -28,7 +28,6 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -100,6 +99,9 @@ def silero_version(option: str = "sad.detector") -> str:
     Raises:
         UsageError: the package is not installed, or is too old.
     """
+    # Imported here, for those who have the setting: it loads the packages of e-mail.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         installed = version(_PACKAGE)
     except PackageNotFoundError:

@@ -29,7 +29,6 @@ from asdf.recipe.ending import cause_of, exit_status, skip_shutdown
 from asdf.recipe.problems import find_problems, raise_problems, read_stages
 from asdf.recipe.run import Run
 from asdf.recipe.run_folders import Folders, folders_of
-from asdf.recipe.starts import end_recorded, start_run
 from asdf.runs.layout import owner_lock, remove_leftovers
 from asdf.runs.log import LOG, log_to_file, log_to_screen
 from asdf.runs.streams import open_streams
@@ -155,6 +154,7 @@ class Recipe:
 
     def _runs(self) -> Generator[Run, None, None]:
         from asdf.distributed.world import open_world
+        from asdf.recipe.starts import end_recorded, start_run
 
         names = [config.name for config in self.configs]
         stop = StopRequest()

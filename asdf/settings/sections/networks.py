@@ -121,7 +121,7 @@ class Spectrum(KnownNames):
 
 def _with_sizes(kind: type[Kind]) -> type[Kind]:
     """Return the section with the sizes that classes of networks declare, behind its own."""
-    sizes = tuple(declared_settings("back_end"))
+    sizes = [own for own in declared_settings() if own.section_name == "back_end"]
     # The fields of the last base come first.
     made = make_dataclass(kind.__name__, (), bases=(*reversed(sizes), kind))
     made.__doc__, made.__module__ = kind.__doc__, kind.__module__
