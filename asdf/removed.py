@@ -6,12 +6,8 @@ and run folders that name one score as before; a setting that had a part in scor
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
-
-LOG = logging.getLogger("asdf")
 
 ANY: Any = object()
 """Default of a setting that only a class which has left as well has read."""
@@ -102,9 +98,6 @@ SETTINGS: dict[str, Removed] = {
     "recipe.shuffle_shards": Removed(64, "All recordings of the list are shuffled."),
 }
 """Settings by their full names."""
-
-RENAMED: dict[str, str] = {}
-"""New full names of settings by their former ones; configs and network files keep the value."""
 
 CLASSES: dict[str, str] = {
     "mlflow": _MLFLOW,
@@ -246,14 +239,6 @@ OTHERS: dict[str, str] = {
     "push_to_hub hub_model_id": "python -m asdf export NETWORK --push ORG/NAME",
 }
 """What to write here instead of words of other frameworks that no nearest name explains."""
-
-
-@cache
-def name_today(name: str, where: str) -> str:
-    """Return the name that a setting has today; a remark says so once for each place."""
-    if name in RENAMED:
-        LOG.warning("%s: %s is named %s today.", where, name, RENAMED[name])
-    return RENAMED.get(name, name)
 
 
 def setting_has_left(name: str) -> str:

@@ -20,12 +20,13 @@ from asdf.errors import AsdfError
 from asdf.networks.attached import PREFIX
 from asdf.networks.build import self_contained
 from asdf.networks.front_ends.front_end import FrontEnd
-from asdf.removed import ANY, SETTINGS, class_has_left, name_today, setting_has_left
+from asdf.removed import ANY, SETTINGS, class_has_left, setting_has_left
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import (
     Known,
     class_path_of,
     class_settings,
+    name_today,
     our_catalogue,
     section_types,
 )

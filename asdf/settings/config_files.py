@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from asdf.removed import name_today
+from asdf.settings.catalogue import name_today
 from asdf.settings.literals import ASSIGNMENT_LINE, find_end, parse_literal
 from asdf.settings.mistakes import Collector, Complaint, Location, Mistake, SettingsError, shortened
 from asdf.text import AnyPath

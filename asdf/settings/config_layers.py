@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from asdf.removed import SETTINGS, name_today, setting_has_left
-from asdf.settings.catalogue import Catalogue, Known, our_catalogue
+from asdf.removed import SETTINGS, setting_has_left
+from asdf.settings.catalogue import Catalogue, Known, name_today, our_catalogue
 from asdf.settings.config_files import Assignment
 from asdf.settings.front_end_values import RANDOM
 from asdf.settings.literals import parse_literal

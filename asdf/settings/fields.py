@@ -7,7 +7,7 @@ stands where a value outside would break something in silence or far from its ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import Field, field
 from typing import Any, ClassVar, TypeVar
 
 from asdf.settings.mistakes import KnownNames
@@ -31,6 +31,7 @@ PLAIN: Mapping[str, Any] = {
     "at_most": None,
     "check": "",
     "names": {},
+    "formerly": "",
 }
 """Metadata of a field that is a default alone."""
 
@@ -74,6 +75,15 @@ def setting(
 def proportion(default: float, meaning: str = "") -> Any:
     """Return the field of a probability, or of another proportion."""
     return setting(default, meaning, at_least=0, at_most=1)
+
+
+def renamed(formerly: str, declared: Any) -> Any:
+    """Return the field of a setting that had another full name, which files may still have.
+
+    max_epochs: int = renamed("network.epochs", setting(1000, at_least=1))
+    """
+    made = declared if isinstance(declared, Field) else setting(declared)
+    return field(default=made.default, metadata={**made.metadata, "formerly": formerly})
 
 
 class OwnSettings(KnownNames):
