@@ -72,7 +72,7 @@ _MODULES = {
     "doctor": "doctor.command",
     "export": "interchange.command",
     "fuse": "tasks.fusion.command",
-    "launch": "launcher.commands.launch",
+    "launch": "launcher.command",
     "new-recipe": "commands.new_recipe",
     "quickstart": "demo.command",
     "report": "report.command",

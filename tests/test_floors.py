@@ -188,7 +188,10 @@ def test_annexes_are_entered_by_their_doors() -> None:
         f"{relative(path)} imports {module}, not its door"
         for path in FILES
         for room, module in imported_rooms(path)
-        if room in ANNEXES and module not in DOORS
+        if room in ANNEXES
+        and module not in DOORS
+        # The command of a room is inside of it.
+        and path.relative_to(ROOT / "asdf").parts[0] != room
     ]
     assert past == []
 

@@ -23,17 +23,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from heapq import nsmallest
-from itertools import product
+from itertools import chain, product
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from asdf.errors import AsdfError, UsageError
+from asdf.launcher.folds import FOLD_SETTINGS, divide_into_folds, fold_overrides
 from asdf.launcher.states import Job
 from asdf.recipe.command_line import config_files, config_folders, corpora_of, from_current_folder
-from asdf.recipe.left_out import FOLD_SETTINGS, FoldRequest, divide_into_folds, fold_overrides
-from asdf.recipe.lists import Lists
+from asdf.recipe.declared_corpora import find_corpus, set_parts
+from asdf.recipe.lists import read_set
 from asdf.recipe.problems import Problem, raise_problems
 from asdf.recipe.run_folders import folders_of
 from asdf.recipe.used_sets import check_classes
@@ -44,6 +46,7 @@ from asdf.settings.config_layers import Config
 from asdf.settings.literals import parse_literal, split_values
 from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, shortened
 from asdf.text import count_of
+from asdf.trials.trial_list import TrialList
 
 SEED = "recipe.seed"
 SYSTEM_FOLDER = "paths.system_folder"
@@ -65,7 +68,7 @@ class PointOptions:
         sweep: Texts of the form 'section.name=value,value'.
         random: Number of points to draw from the grid; None for all.
         folds: Description such as 'attack:2'; each point then has a run per fold (see
-            `asdf.recipe.left_out`).
+            `asdf.launcher.folds`).
     """
 
     seeds: str | None = None
@@ -108,82 +111,36 @@ def read_points_options(
         collector: Collector of errors in the options, which are then left out.
         typed: Function that converts a typed override, such as a relative path, to that of a run.
     """
-    grid = _Grid(overrides, collector, typed)
+    named: list[tuple[str, str, list[str]]] = []
     if options.folds is not None:
-        for setting in FOLD_SETTINGS:
-            grid.reserve(setting, "--folds")
+        named += [("--folds", setting, []) for setting in FOLD_SETTINGS]
     if options.seeds is not None:
-        grid.add(SEED, "--seeds", _read_seeds(options.seeds, collector))
+        with collector.collecting(COMMAND_LINE, f"--seeds {shortened(options.seeds)}"):
+            named.append(("--seeds", SEED, _read_seeds(options.seeds)))
     for sweep in options.sweep:
-        grid.add_sweep(sweep)
-    seeds = tuple(grid.axes.pop(SEED, ()))
-    size = prod(map(len, grid.axes.values()))
-    if options.random is not None:
-        swept = _draw(grid.axes, size, options.random, collector)
-        _check_size(len(swept) * max(len(seeds), 1), collector)
-    else:
-        _check_size(size * max(len(seeds), 1), collector)
-        swept = _all_points(grid.axes, size)
-    return Points(swept, size, seeds)
-
-
-class _Grid:
-    """The axes of the grid while they are read: the overrides of each setting."""
-
-    def __init__(
-        self, overrides: Iterable[str], collector: Collector, typed: Callable[[str], str]
-    ) -> None:
-        self.axes: dict[str, list[str]] = {}
-        self._taken = {setting_of(override): "set for all runs" for override in overrides}
-        self._collector = collector
-        self._typed = typed
-
-    def reserve(self, setting: str, option: str) -> bool:
-        """Reserve a setting for an option; return False, and note it, if it is taken already."""
-        earlier = self._taken.setdefault(setting, "")
-        if earlier:
-            problem = f"{setting} is {earlier} and named by {option}: remove one"
-            self._collector.add(COMMAND_LINE, problem)
-            return False
-        self._taken[setting] = f"named by {option}"
-        return True
-
-    def add_sweep(self, sweep: str) -> None:
-        """Add the setting of a --sweep; note its errors."""
-        setting, equals, text = (part.strip() for part in sweep.partition("="))
-        if not equals or not setting:
-            problem = f"--sweep {shortened(sweep)}: write section.name=value,value"
-            self._collector.add(COMMAND_LINE, problem)
-            return
-        if setting == SYSTEM_FOLDER:
-            problem = "each point already has its own system folder, named after its values"
-            self._collector.add(COMMAND_LINE, f"--sweep {SYSTEM_FOLDER}: {problem}")
-            return
-        try:
-            values = split_values(text)
-            spellings: dict[str, str] = {}
-            for value in values:
-                plain = value
-                # A text without quotes is a string.
-                with suppress(Complaint):
-                    plain = parse_literal(value)
-                earlier = spellings.setdefault(repr(plain), value)
-                if earlier is not value:
-                    raise Complaint(
-                        f"{shortened(earlier)} and {shortened(value)} are the same value"
-                    )
-        except Complaint as complaint:
-            about = f"--sweep {shortened(sweep)}"
-            self._collector.mistakes.append(complaint.at(COMMAND_LINE, about))
-            return
-        self.add(setting, "--sweep", values)
-
-    def add(self, setting: str, option: str, values: Sequence[str]) -> None:
-        """Add the values of a setting, unless it has values already."""
-        if values and self.reserve(setting, option):
-            typed = [self._typed(f"{setting}={value}") for value in values]
+        with collector.collecting(COMMAND_LINE, f"--sweep {shortened(sweep)}"):
+            named.append(("--sweep", *_read_sweep(sweep)))
+    taken = {setting_of(override): "set for all runs" for override in overrides}
+    axes: dict[str, list[str]] = {}
+    for option, setting, values in named:
+        if setting in taken:
+            problem = f"{setting} is {taken[setting]} and named by {option}: remove one"
+            collector.add(COMMAND_LINE, problem)
+            continue
+        taken[setting] = f"named by {option}"
+        if values:
+            words = [typed(f"{setting}={value}") for value in values]
             # Only the text after the name changes.
-            self.axes[setting] = [f"{setting}={text.partition('=')[2]}" for text in typed]
+            axes[setting] = [f"{setting}={word.partition('=')[2]}" for word in words]
+    seeds = tuple(axes.pop(SEED, ()))
+    size = prod(map(len, axes.values()))
+    # After a mistake all of them, whose values have their own.
+    swept = tuple(product(*axes.values())) if size <= MAX_RUNS else ((),)
+    with collector.collecting(COMMAND_LINE):
+        if options.random is not None:
+            swept = _draw(axes, size, options.random)
+        _check_size((options.random or size) * max(len(seeds), 1))
+    return Points(swept, size, seeds)
 
 
 def setting_of(override: str) -> str:
@@ -191,64 +148,66 @@ def setting_of(override: str) -> str:
     return override.partition("=")[0].strip()
 
 
-def _read_seeds(text: str, collector: Collector) -> list[str]:
-    """Return the seeds of '0-4,7', in their order; [] after an error."""
-    seeds: list[int] = []
+def _read_seeds(text: str) -> list[str]:
+    """Return the seeds of '0-4,7', in their order."""
+    ranges = []
     for part in text.split(","):
         match = _SEEDS.fullmatch(part.strip())
         if match is None:
-            problem = f"--seeds {shortened(text)}: write numbers and ranges, such as 0-4 or 0,3,7-9"
-            collector.add(COMMAND_LINE, problem)
-            return []
-        first = int(match[1])
-        last = int(match[2] or first)
+            raise Complaint("write numbers and ranges, such as 0-4 or 0,3,7-9")
+        first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            problem = f"--seeds {shortened(text)}: the range {match[0]} ends before it begins"
-            collector.add(COMMAND_LINE, problem)
-            return []
-        # Checked before a mistyped range uses memory.
-        if len(seeds) + last - first >= MAX_RUNS:
-            _check_size(len(seeds) + last - first + 1, collector)
-            return []
-        seeds += range(first, last + 1)
-    seed, times = Counter(seeds).most_common(1)[0]
+            raise Complaint(f"the range {match[0]} ends before it begins")
+        ranges.append(range(first, last + 1))
+    # Checked before a mistyped range uses memory.
+    _check_size(sum(map(len, ranges)))
+    seed, times = Counter(chain(*ranges)).most_common(1)[0]
     if times > 1:
-        problem = f"--seeds {shortened(text)}: {seed} is named {times} times"
-        collector.add(COMMAND_LINE, problem)
-    return [str(seed) for seed in dict.fromkeys(seeds)]
+        raise Complaint(f"{seed} is named {times} times")
+    return list(map(str, chain(*ranges)))
 
 
-def _check_size(runs: int, collector: Collector) -> None:
+def _read_sweep(sweep: str) -> tuple[str, list[str]]:
+    """Return the setting and the values of 'section.name=value,value'."""
+    setting, equals, text = (part.strip() for part in sweep.partition("="))
+    if not equals or not setting:
+        raise Complaint("write section.name=value,value")
+    if setting == SYSTEM_FOLDER:
+        raise Complaint("each point already has its own system folder, named after its values")
+    values = split_values(text)
+    spellings: dict[str, str] = {}
+    for value in values:
+        plain = value
+        # A text without quotes is a string.
+        with suppress(Complaint):
+            plain = parse_literal(value)
+        earlier = spellings.setdefault(repr(plain), value)
+        if earlier is not value:
+            raise Complaint(f"{shortened(earlier)} and {shortened(value)} are the same value")
+    return setting, values
+
+
+def _check_size(runs: int) -> None:
     if runs > MAX_RUNS:
-        problem = (
+        raise Complaint(
             f"{runs:,} runs per config: more than {MAX_RUNS:,} are refused; --random N draws N "
             "points of a grid"
         )
-        collector.add(COMMAND_LINE, problem)
 
 
-def _all_points(axes: dict[str, list[str]], size: int) -> tuple[Point, ...]:
-    """Return the full grid; nothing if it is refused for its size."""
-    return tuple(product(*axes.values())) if size <= MAX_RUNS else ((),)
-
-
-def _draw(
-    axes: dict[str, list[str]], size: int, draws: int, collector: Collector
-) -> tuple[Point, ...]:
+def _draw(axes: dict[str, list[str]], size: int, draws: int) -> tuple[Point, ...]:
     """Return points of the grid without repetition, in the order of the grid."""
-    problem = ""
-    if draws < 1:
-        problem = "at least one point is needed"
-    elif not axes:
-        problem = "there is no grid to draw from; define one with --sweep section.name=value,value"
-    elif draws > size:
-        problem = f"the grid has {size:,} points only"
-    elif size > _MAX_GRID:
-        problem = f"the grid has {size:,} points, more than {_MAX_GRID:,}: name fewer values"
-    if problem:
-        collector.add(COMMAND_LINE, f"--random {draws}: {problem}")
-        # Errors in the values are reported too.
-        return _all_points(axes, size)
+    problems = {
+        "at least one point is needed": draws < 1,
+        "there is no grid to draw from; define one with --sweep section.name=value,value": not axes,
+        f"the grid has {size:,} points only": draws > size,
+        f"the grid has {size:,} points, more than {_MAX_GRID:,}: name fewer values": (
+            size > _MAX_GRID
+        ),
+    }
+    for problem, is_there in problems.items():
+        if is_there:
+            raise Complaint(f"--random {draws}: {problem}")
     ranked = []
     # Each point has its own random number, independent of the others in the grid.
     for index, point in enumerate(product(*axes.values())):
@@ -292,41 +251,45 @@ def fold_points(
         UsageError, AsdfError: the lists of a point cannot be read or divided, or a fold lacks data
             for its run.
     """
-    request = FoldRequest.parse(folds)
     corpora = corpora_of(recipe)
     run_configs = config_files(recipe.parent, config_folders(recipe))
-    by_database: dict[Path, Lists] = {}
+
+    @cache
+    def read(name: str, database: Path) -> TrialList:
+        for part in set_parts(name, corpora):
+            make = find_corpus(part, corpora).make
+            if make is not None:
+                make(database)
+        return read_set(name, corpora, database)
+
     checked: set[tuple[str, Point, str]] = set()
     problems: list[Problem] = []
     counts = []
     points = []
-    for planned_point in planned:
-        name = planned_point.config.name
-        point = planned_point.point
-        settings = planned_point.config.sections()
+    for entry in planned:
+        name = entry.config.name
+        settings = entry.config.sections()
         # A point may have another database folder.
         database = folders_of(settings.paths, recipe.parent).database
-        lists = by_database.setdefault(database, Lists(corpora, database))
-        training = [lists.read(corpus) for corpus in settings.recipe.training_sets]
-        divided = divide_into_folds(training, request)
+        training = [read(corpus, database) for corpus in settings.recipe.training_sets]
+        divided = divide_into_folds(training, folds)
         requests = []
         for fold in divided:
-            overrides = fold_overrides(fold, settings, corpora)
-            requests.append([*planned_point.overrides, *overrides])
+            requests.append([*entry.overrides, *fold_overrides(fold, settings, corpora)])
         (configs,) = initial.read_points(run_configs, [name], requests)
         # Once for all seeds, which do not affect the problems of a fold.
-        unseeded = tuple(override for override in point if setting_of(override) != SEED)
+        unseeded = tuple(override for override in entry.point if setting_of(override) != SEED)
         for config, fold, overrides in zip(configs, divided, requests, strict=True):
             if (name, unseeded, fold.name) not in checked:
                 checked.add((name, unseeded, fold.name))
                 chosen = config.sections().recipe
                 names = [*chosen.training_sets, *chosen.validated_sets, *chosen.evaluation_sets]
                 try:
-                    used = [lists.read(corpus) for corpus in dict.fromkeys(names)]
+                    used = [read(corpus, database) for corpus in dict.fromkeys(names)]
                     check_classes(used, config.sections())
                 except AsdfError as error:
                     problems.append(Problem(config.name, error))
-            points.append(PlannedPoint(config, point, overrides, fold.name))
+            points.append(PlannedPoint(config, entry.point, overrides, fold.name))
         counts.append(len(divided))
     raise_problems(problems, list(dict.fromkeys(point.config.name for point in planned)))
     return counts, points

@@ -24,7 +24,7 @@ from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.validation import check_metric
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
-from asdf.recipe.left_out import left_out_of
+from asdf.recipe.left_out import UsedSets
 from asdf.recipe.problems import (
     MEASURES,
     REPORTS,
@@ -37,7 +37,7 @@ from asdf.recipe.problems import (
     failures,
 )
 from asdf.recipe.run_folders import Folders, folders_of, select_networks
-from asdf.recipe.used_sets import UsedSets, check_classes, find_overlaps, sets_in_use, trains
+from asdf.recipe.used_sets import check_classes, find_overlaps, sets_in_use, trains
 from asdf.runs.evaluations import EER
 from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
@@ -180,9 +180,8 @@ class Plan:
             for whole, part in zip(sets.training, sets.trained(), strict=True):
                 words = f"without {len(whole) - len(part)} of {len(whole)} utterances"
                 lines.append(f"{whole.name}: trained on {words}")
-            left_out = left_out_of(recipe)
-            if left_out is not None:
-                lines += left_out.whole_parts(sets.training)
+            if sets.left_out is not None:
+                lines += sets.left_out.whole_parts(sets.training)
         if not sets.knows_parts:
             return lines
         scored = sets.validated() if recipe.execute_stage(1) else []

@@ -14,11 +14,6 @@ With `recipe.leave_out`, validation sets are restricted to the left-out part, an
 stay whole. With `recipe.evaluate_left_out`, evaluation sets are restricted to it, and validation
 sets to the rest: the rows that training would have used. Recordings used in training are removed
 from both, since the sets may be training sets themselves, and so are duplicates.
-
-Folds leave each attack out once, with some speakers: each value of the column, and each genuine
-speaker, by exactly one fold. They follow from the lists alone, so every machine makes the same
-ones. A fold is a few settings that turn any run of a recipe into one: what is left out, and that
-all of it is evaluated.
 """
 
 from __future__ import annotations
@@ -27,7 +22,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -36,8 +31,7 @@ import numpy as np
 
 from asdf.arrays import Flags, Indices
 from asdf.errors import UsageError
-from asdf.recipe.declared_corpora import Corpus, set_parts
-from asdf.settings.sections import Recipe, Sections
+from asdf.settings.sections import Recipe
 from asdf.text import and_more, did_you_mean
 from asdf.trials.trial_list import TrialList, same_recording
 
@@ -49,17 +43,6 @@ NO_VALUES = frozenset(("", "-"))
 _SHOWN = 20
 # A file name has at most 255 bytes.
 _LONGEST_NAME = 60
-FOLD_SETTINGS = (
-    "recipe.leave_out",
-    "recipe.leave_out_speakers",
-    "recipe.evaluate_left_out",
-    "recipe.evaluation_sets",
-)
-"""Settings of a fold; `recipe.validation_sets` is set too if it was the evaluation sets."""
-
-_REQUEST = re.compile(r"(\w[\w.-]*):([1-9]\d{0,5})")
-_SAFE = re.compile(r"[^A-Za-z0-9.+_]+")
-_MAX_NAME = 40
 
 
 class Part(NamedTuple):
@@ -214,33 +197,53 @@ def evaluated_name(recipe: Recipe, name: str) -> str:
     return name if left_out is None else f"{name}.{left_out.short_name}"
 
 
-@dataclass(frozen=True)
-class SetParts:
-    """The parts of sets that are used: the whole sets, unless the settings leave something out.
+class UsedSets:
+    """The lists that stages have read, by what the settings use them for, and the used parts.
+
+    A part is the whole set, unless the settings leave something out.
 
     Attributes:
-        training: Lists of the whole training sets, empty if `needs_training_lists` is False.
+        training: Whole training sets.
+        has_training: Whether all of them were read; in a dry run some may be missing.
+        knows_parts: Whether the parts for validation and evaluation can be told.
 
     Raises:
         UsageError: the settings contradict each other; a left-out column, value or speaker does
             not exist in the training sets; or nothing is left out of a set that shall measure it.
     """
 
-    recipe: Recipe
-    training: Sequence[TrialList]
+    def __init__(self, recipe: Recipe, lists: Iterable[TrialList]) -> None:
+        self._by_name = {utterances.name: utterances for utterances in lists}
+        self._recipe = recipe
+        self.training = self._read(recipe.training_sets)
+        self.has_training = len(self.training) == len(recipe.training_sets)
+        self.knows_parts = self.has_training or not needs_training_lists(recipe)
+
+    def _read(self, names: Iterable[str]) -> list[TrialList]:
+        return [self._by_name[name] for name in names if name in self._by_name]
 
     @cached_property
     def left_out(self) -> LeaveOut | None:
         """What the settings leave out; None if nothing."""
-        return left_out_of(self.recipe)
+        return left_out_of(self._recipe)
 
-    def of_training(self) -> list[TrialList]:
-        """Return the parts of the training sets that are used for training."""
+    def trained(self) -> list[TrialList]:
+        """Return the parts for training."""
         left_out = self.left_out
         if left_out is None:
-            return list(self.training)
+            return self.training
         left_out.check_training(self.training)
         return [part.select(left_out.training_rows(part)) for part in self.training]
+
+    def validated(self, restricted: bool = True) -> list[TrialList]:
+        """Return the parts for validation, or the whole sets."""
+        lists = self._read(self._recipe.validated_sets)
+        return [self.of_validation(one).utterances for one in lists] if restricted else lists
+
+    def evaluated(self, restricted: bool = True) -> list[TrialList]:
+        """Return the parts for evaluation, or the whole sets."""
+        lists = self._read(self._recipe.evaluation_sets)
+        return [self.of_evaluation(one).utterances for one in lists] if restricted else lists
 
     def of_validation(self, utterances: TrialList) -> Part:
         """Return the part of a set for validation: the left-out one, or if that is evaluated, the
@@ -249,7 +252,7 @@ class SetParts:
         left_out = self.left_out
         if left_out is None:
             return Part(utterances, np.arange(len(utterances)))
-        if self.recipe.evaluate_left_out:
+        if self._recipe.evaluate_left_out:
             rows = self._untrained(utterances, left_out.training_rows(utterances))
             return _part(utterances, rows, f"without-{left_out.short_name}")
         rows = left_out.left_out_rows(utterances, self._training_speakers)
@@ -258,7 +261,7 @@ class SetParts:
     def of_evaluation(self, utterances: TrialList) -> Part:
         """Return the part of a set for evaluation: all of it, or the left-out part."""
         left_out = self.left_out
-        if left_out is None or not self.recipe.evaluate_left_out:
+        if left_out is None or not self._recipe.evaluate_left_out:
             return Part(utterances, np.arange(len(utterances)))
         rows = left_out.left_out_rows(utterances, self._training_speakers, "evaluation")
         return _part(utterances, self._untrained(utterances, rows), left_out.short_name)
@@ -266,12 +269,12 @@ class SetParts:
     @cached_property
     def _training_speakers(self) -> Collection[str]:
         """The speakers of bona fide utterances in the whole training sets."""
-        return bona_fide_speakers(self.training) if self.recipe.leave_out_speakers else ()
+        return bona_fide_speakers(self.training) if self._recipe.leave_out_speakers else ()
 
     @cached_property
     def _trained(self) -> frozenset[str]:
         """The paths of the recordings that are used for training."""
-        return frozenset(path for part in self.of_training() for path in _recordings(part))
+        return frozenset(path for part in self.trained() for path in _recordings(part))
 
     def _untrained(self, utterances: TrialList, rows: Indices) -> Indices:
         """Return those of `rows` whose recordings are not used for training, without duplicates."""
@@ -326,105 +329,3 @@ def _recordings(utterances: TrialList) -> list[str]:
 def _part(utterances: TrialList, rows: Indices, short_name: str) -> Part:
     part = replace(utterances.select(rows), name=f"{utterances.name}.{short_name}")
     return Part(part, rows)
-
-
-@dataclass(frozen=True)
-class FoldRequest:
-    """The column whose values are left out, and how many at a time: 'attack:2'."""
-
-    column: str
-    size: int
-
-    @classmethod
-    def parse(cls, text: str) -> FoldRequest:
-        """Read 'attack:2'.
-
-        Raises:
-            UsageError: the text has another form.
-        """
-        match = _REQUEST.fullmatch(text.strip())
-        if match is None:
-            raise UsageError(
-                f"--folds {text}: write a column and how many of its values are left out at a "
-                "time, such as attack:2."
-            )
-        return cls(match[1], int(match[2]))
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Fold `number` of `count`: the values and speakers that it leaves out."""
-
-    column: str
-    values: tuple[str, ...]
-    speakers: tuple[str, ...]
-    number: int
-    count: int
-
-    @property
-    def name(self) -> str:
-        """'attack_A01_A02-fold1of4', for use in the name of a folder."""
-        # The number distinguishes folds whose values are cut or replaced, and other divisions.
-        values = _SAFE.sub("_", "_".join((self.column, *self.values)))[:_MAX_NAME]
-        return f"{values}-fold{self.number}of{self.count}"
-
-
-def divide_into_folds(training: Sequence[TrialList], request: FoldRequest) -> list[Fold]:
-    """Return the folds of training sets.
-
-    The values of spoofs are sorted and assigned in turn. The speakers of bona fide utterances are
-    divided so that folds have similar numbers of utterances: speakers are assigned from the largest
-    to the smallest, each to the fold with the fewest utterances; ties are broken by name and
-    number.
-
-    Raises:
-        UsageError: there are fewer than two folds, or fewer speakers than folds.
-    """
-    spoofs = [part.select(np.flatnonzero(part.labels == 0)) for part in training]
-    values = values_in(spoofs, request.column)
-    starts = range(0, len(values), request.size)
-    groups = [tuple(values[start : start + request.size]) for start in starts]
-    sets = ", ".join(part.name for part in training)
-    if len(groups) < 2:
-        raise UsageError(
-            f"--folds {request.column}:{request.size}: at least two folds are needed, but the "
-            f"spoofs of {sets} have {len(values)} values of {request.column!r}: "
-            f"{', '.join(values) or 'none'}."
-        )
-    speakers = bona_fide_speakers(training)
-    for unknown in NO_VALUES:
-        speakers.pop(unknown, None)
-    if len(speakers) < len(groups):
-        raise UsageError(
-            f"--folds {request.column}:{request.size}: {len(groups)} folds need as many genuine "
-            f"speakers, but {sets} have {len(speakers)} in the column {SPEAKER!r}. "
-            "Leave more values out at a time, or give the list its speakers: Corpus(protocol=...)."
-        )
-    shares: list[list[str]] = [[] for _ in groups]
-    sizes = [0] * len(groups)
-    for speaker in sorted(speakers, key=lambda name: (-speakers[name], name)):
-        lowest = sizes.index(min(sizes))
-        shares[lowest].append(speaker)
-        sizes[lowest] += speakers[speaker]
-    return [
-        Fold(request.column, group, tuple(sorted(share)), number, len(groups))
-        for number, (group, share) in enumerate(zip(groups, shares, strict=True), 1)
-    ]
-
-
-def fold_overrides(fold: Fold, settings: Sections, corpora: Mapping[str, Corpus]) -> list[str]:
-    """Return the overrides that turn a run with these settings into the fold.
-
-    The left-out part of all training and validation sets is evaluated. Networks are chosen
-    according to the settings, on the rest of the validation sets.
-    """
-    validated = settings.recipe.validated_sets
-    parts: dict[str, None] = {}
-    for name in (*settings.recipe.training_sets, *validated):
-        parts.update(dict.fromkeys(set_parts(name, corpora)))
-    values = [(fold.column, *fold.values), fold.speakers, True, ("+".join(parts),)]
-    overrides = [f"{name}={value!r}" for name, value in zip(FOLD_SETTINGS, values, strict=True)]
-    # Unset, they would be the evaluation sets, which the fold replaces.
-    if settings.recipe.validation_sets is None:
-        overrides.append(f"recipe.validation_sets={validated!r}")
-    return overrides

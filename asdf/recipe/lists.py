@@ -21,7 +21,7 @@ from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.ending import cause_of
-from asdf.recipe.left_out import Part, SetParts, needs_training_lists
+from asdf.recipe.left_out import Part, UsedSets, needs_training_lists
 from asdf.recipe.run_folders import Folders
 from asdf.recipe.used_sets import WITHOUT_SPOOFS, is_checked, learns_detection
 from asdf.runs.layout import corpus_of_file
@@ -42,18 +42,46 @@ class Measured(NamedTuple):
     lengths: np.ndarray
 
 
-class Lists:
-    """The lists of a recipe's corpora, each read once.
+def read_set(name: str, corpora: Mapping[str, Corpus], database: Path) -> TrialList:
+    """Return the list of a corpus, or of several, 'a+b', all of which exist already.
+
+    Raises:
+        AsdfError: there is no such corpus, or it cannot be read.
+    """
+    parts = set_parts(name, corpora)
+    lists = [find_corpus(part, corpora).read(part, database) for part in parts]
+    return join(lists) if len(lists) > 1 else lists[0]
+
+
+class RunLists:
+    """The lists of a run, each read once, with lengths, the parts that are used, and digests.
 
     Args:
         corpora: Corpora that the recipe declares.
-        database: Folder of the corpora.
     """
 
-    def __init__(self, corpora: Mapping[str, Corpus], database: Path) -> None:
+    def __init__(
+        self,
+        corpora: Mapping[str, Corpus],
+        settings: Sections,
+        folders: Folders,
+        world: World,
+        stop: StopRequest,
+    ) -> None:
         self.corpora = corpora
-        self._database = database
+        self._settings = settings
+        self._folders = folders
+        self._world = world
+        self._stop = stop
+        self._shared: SharedFiles | None = None
+        self._together = False
         self._lists: dict[str, TrialList] = {}
+        self._measured: dict[str, Measured] = {}
+        self._validation: dict[str, Measured] = {}
+        self._evaluation: dict[str, Measured] = {}
+        self._digests: dict[str, dict[str, str]] = {}
+        # The main rank's alone: what all ranks do together must not depend on it.
+        self._digests_now: dict[str, dict[str, str]] = {}
 
     def read(self, name: str) -> TrialList:
         """Return the list of a corpus, or of several, 'a+b'; a missing demo corpus is made.
@@ -64,55 +92,17 @@ class Lists:
         if name not in self._lists:
             parts = set_parts(name, self.corpora)
             if len(parts) > 1:
-                self._lists[name] = self.take(partial(join, [self.read(part) for part in parts]))
+                make = partial(join, [self.read(part) for part in parts])
             else:
-                corpus = find_corpus(name, self.corpora)
+                corpus, database = find_corpus(name, self.corpora), self._folders.database
                 if corpus.make is not None:
-                    self.run_on_main(partial(corpus.make, self._database))
-                self._lists[name] = self.take(partial(corpus.read, name, self._database))
+                    self._world.run_on_main(partial(corpus.make, database))
+                make = partial(corpus.read, name, database)
+            if self._shared is not None and self._together:
+                self._lists[name] = self._shared.share(make, pack_list, unpack_list)
+            else:
+                self._lists[name] = make()
         return self._lists[name]
-
-    def run_on_main(self, make: Callable[[], None]) -> None:
-        """Make a corpus, on one process of a run."""
-        make()
-
-    def take(self, make: Callable[[], TrialList]) -> TrialList:
-        """Return what `make` returns, in memory that the processes of a run may share."""
-        return make()
-
-
-class RunLists(Lists):
-    """The lists of a run, with lengths, the parts that are used, and digests."""
-
-    def __init__(
-        self,
-        corpora: Mapping[str, Corpus],
-        settings: Sections,
-        folders: Folders,
-        world: World,
-        stop: StopRequest,
-    ) -> None:
-        super().__init__(corpora, folders.database)
-        self._settings = settings
-        self._folders = folders
-        self._world = world
-        self._stop = stop
-        self._shared: SharedFiles | None = None
-        self._together = False
-        self._measured: dict[str, Measured] = {}
-        self._validation: dict[str, Measured] = {}
-        self._evaluation: dict[str, Measured] = {}
-        self._digests: dict[str, dict[str, str]] = {}
-        # The main rank's alone: what all ranks do together must not depend on it.
-        self._digests_now: dict[str, dict[str, str]] = {}
-
-    def run_on_main(self, make: Callable[[], None]) -> None:
-        self._world.run_on_main(make)
-
-    def take(self, make: Callable[[], TrialList]) -> TrialList:
-        if self._shared is None or not self._together:
-            return make()
-        return self._shared.share(make, pack_list, unpack_list)
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
@@ -177,7 +167,7 @@ class RunLists(Lists):
 
         def make() -> Measured:
             utterances, lengths = join(parts), whole
-            left_out = self._set_parts.left_out
+            left_out = self._used.left_out
             if left_out is not None:
                 left_out.check_training(parts)
                 for line in left_out.whole_parts(parts):
@@ -220,7 +210,7 @@ class RunLists(Lists):
         """
         recipe = self._settings.recipe
         if name not in self._validation:
-            self._validation[name] = self._part("validating", name, self._set_parts.of_validation)
+            self._validation[name] = self._part("validating", name, self._used.of_validation)
             # With left-out speakers, or without training data, bona fide trials are separate.
             is_separate = recipe.evaluate_left_out or recipe.leave_out_speakers
             if recipe.leave_out and name in recipe.training_sets and not is_separate:
@@ -242,7 +232,7 @@ class RunLists(Lists):
         name.
         """
         if name not in self._evaluation:
-            self._evaluation[name] = self._part("evaluating", name, self._set_parts.of_evaluation)
+            self._evaluation[name] = self._part("evaluating", name, self._used.of_evaluation)
         return self._evaluation[name]
 
     def _part(self, work: str, name: str, choose: Callable[[TrialList], Part]) -> Measured:
@@ -255,10 +245,10 @@ class RunLists(Lists):
         return Measured(part, lengths[rows])
 
     @cached_property
-    def _set_parts(self) -> SetParts:
+    def _used(self) -> UsedSets:
         recipe = self._settings.recipe
         names = recipe.training_sets if needs_training_lists(recipe) else ()
-        return SetParts(recipe, [self.read(name) for name in names])
+        return UsedSets(recipe, map(self.read, names))
 
     def digests_of_training(self) -> dict[str, dict[str, str]]:
         """Return the digests of the lists that a training uses; all ranks call this together."""
@@ -289,11 +279,8 @@ class RunLists(Lists):
             now = self._digests.get(name) or self._digests_now.get(name)
             if now is None:
                 # Not `read`, with which all ranks make a missing demo corpus.
-                lists = []
-                for part in set_parts(name, self.corpora):
-                    corpus = find_corpus(part, self.corpora)
-                    lists.append(corpus.read(part, self._database))
-                now = self._digests_now[name] = _digests(join(lists) if lists[1:] else lists[0])
+                now = _digests(read_set(name, self.corpora, self._folders.database))
+                self._digests_now[name] = now
             for what, digest in now.items():
                 if digest != stated.recordings[what]:
                     return (

@@ -20,18 +20,11 @@ from asdf.networks.interface import takes_references
 from asdf.networks.split import check_split
 from asdf.networks.ssl_detector import find_front_end_class
 from asdf.recipe.declared_corpora import set_parts
-from asdf.recipe.left_out import evaluated_name
+from asdf.recipe.left_out import UsedSets, evaluated_name
 from asdf.recipe.lists import RunLists
 from asdf.recipe.problems import failures
 from asdf.recipe.run_folders import Folders
-from asdf.recipe.used_sets import (
-    UsedSets,
-    check_classes,
-    count_overlaps,
-    find_overlaps,
-    sets_in_use,
-    trains,
-)
+from asdf.recipe.used_sets import check_classes, count_overlaps, find_overlaps, sets_in_use, trains
 from asdf.runs.layout import RESUME, Layout, list_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections

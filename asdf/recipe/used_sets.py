@@ -14,7 +14,7 @@ from asdf.corpora import Chosen, choose, describe_overlaps, is_known
 from asdf.data.sampler_orders import join_with_copies
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
-from asdf.recipe.left_out import SetParts, left_out_of, needs_training_lists
+from asdf.recipe.left_out import UsedSets, left_out_of, needs_training_lists
 from asdf.settings.sections import SOURCE_METRICS, Recipe, Sections
 from asdf.trials.lists import check_both_classes
 from asdf.trials.trial_list import TrialList, same_recording
@@ -65,41 +65,6 @@ def is_checked(name: str, settings: Sections) -> bool | Literal["once"]:
 def learns_detection(settings: Sections) -> bool:
     """Whether training separates bona fide trials from spoofs, and so needs both classes."""
     return settings.source.column is None or settings.loss.detection_weight > 0
-
-
-class UsedSets:
-    """The lists that stages have read, by what the settings use them for.
-
-    Attributes:
-        training: Whole training sets.
-        has_training: Whether all of them were read; in a dry run some may be missing.
-        knows_parts: Whether the parts for validation and evaluation can be told.
-    """
-
-    def __init__(self, recipe: Recipe, lists: Iterable[TrialList]) -> None:
-        self._by_name = {utterances.name: utterances for utterances in lists}
-        self._recipe = recipe
-        self.training = self._read(recipe.training_sets)
-        self.has_training = len(self.training) == len(recipe.training_sets)
-        self.knows_parts = self.has_training or not needs_training_lists(recipe)
-        self._parts = SetParts(recipe, self.training)
-
-    def _read(self, names: Iterable[str]) -> list[TrialList]:
-        return [self._by_name[name] for name in names if name in self._by_name]
-
-    def trained(self) -> list[TrialList]:
-        """Return the parts for training; these and the next raise errors as `SetParts` does."""
-        return self._parts.of_training()
-
-    def validated(self, restricted: bool = True) -> list[TrialList]:
-        """Return the parts for validation, or the whole sets."""
-        lists = self._read(self._recipe.validated_sets)
-        return [self._parts.of_validation(one).utterances for one in lists] if restricted else lists
-
-    def evaluated(self, restricted: bool = True) -> list[TrialList]:
-        """Return the parts for evaluation, or the whole sets."""
-        lists = self._read(self._recipe.evaluation_sets)
-        return [self._parts.of_evaluation(one).utterances for one in lists] if restricted else lists
 
 
 def check_classes(lists: Sequence[TrialList], settings: Sections) -> None:

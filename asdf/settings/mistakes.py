@@ -8,7 +8,8 @@ searched for only for those shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -132,6 +133,14 @@ class Collector:
     def add(self, location: Location, text: str, advice: Advice | None = None) -> None:
         """Add one mistake."""
         self.mistakes.append(Mistake(location, text, advice))
+
+    @contextmanager
+    def collecting(self, location: Location, about: str = "") -> Iterator[None]:
+        """Add a complaint that ends the block as a mistake at `location`."""
+        try:
+            yield
+        except Complaint as complaint:
+            self.mistakes.append(complaint.at(location, about))
 
 
 def raise_all(mistakes: Iterable[Mistake]) -> None:

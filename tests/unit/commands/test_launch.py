@@ -7,7 +7,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.distributed.devices import Build, SeenGpus, usable_cores
-from asdf.launcher.commands.launch import assign_slots, launcher_overrides
+from asdf.launcher.command import assign_slots, launcher_overrides
 from asdf.launcher.planning import PointOptions, plan_runs
 from asdf.launcher.processes import Slots
 from asdf.launcher.states import Job
@@ -140,7 +140,7 @@ def test_without_gpus_a_config_that_needs_one_is_refused(recipe, capsys, monkeyp
     assert "config needy: computing.use_gpu = 'required', but no NVIDIA GPU was found" in error
     assert error.endswith("To launch runs on the CPU, use --slots N.\n")
     hidden = SeenGpus(0, 2, Build("2.14.1", "CUDA 13.0"), shown="")
-    monkeypatch.setattr("asdf.launcher.commands.launch.look_without_torch", lambda: hidden)
+    monkeypatch.setattr("asdf.launcher.command.look_without_torch", lambda: hidden)
     status, error = launch(recipe, capsys, "debug")
     assert status == 2 and "has 2 NVIDIA GPUs, but CUDA_VISIBLE_DEVICES='' hides them" in error
     # Asked for: no GPU is looked for.

@@ -89,7 +89,7 @@ def test_mistakes(options, message):
 
 def test_a_slip_of_the_hand_takes_no_memory():
     (message,) = mistakes_of(seeds="0-9999999999")
-    assert message.startswith("10,000,000,000 runs per config: more than 10,000 are refused")
+    assert "10,000,000,000 runs per config: more than 10,000 are refused" in message
     values = ",".join(map(str, range(100)))
     sweeps = [f"own.{name}={values}" for name in "abcdefgh"]
     (message,) = mistakes_of(sweep=sweeps)

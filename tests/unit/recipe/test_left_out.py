@@ -1,12 +1,13 @@
 """Which rows `recipe.leave_out` takes off training, and which ones validation retains."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from asdf.errors import AsdfError, UsageError
-from asdf.recipe.left_out import LeaveOut, SetParts, evaluated_name, left_out_of
+from asdf.recipe.left_out import LeaveOut, UsedSets, evaluated_name, left_out_of
 from asdf.recipe.used_sets import check_classes
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList, join
@@ -29,16 +30,22 @@ def settings(*leave_out, training=("train",), validation=("dev",)) -> Sections:
     return made
 
 
+def used(chosen: Sections, training) -> UsedSets:
+    """The sets of settings whose training sets are these."""
+    names = tuple(part.name for part in training)
+    return UsedSets(replace(chosen.recipe, training_sets=names), training)
+
+
 def trained(chosen: Sections, lists) -> list[TrialList]:
-    return SetParts(chosen.recipe, lists).of_training()
+    return used(chosen, lists).trained()
 
 
 def validated(chosen: Sections, utterances: TrialList, training=()) -> TrialList:
-    return SetParts(chosen.recipe, training).of_validation(utterances).utterances
+    return used(chosen, training).of_validation(utterances).utterances
 
 
 def evaluated(chosen: Sections, utterances: TrialList, training=()) -> TrialList:
-    return SetParts(chosen.recipe, training).of_evaluation(utterances).utterances
+    return used(chosen, training).of_evaluation(utterances).utterances
 
 
 def rows(indices: np.ndarray) -> list[int]:
@@ -71,8 +78,8 @@ def test_a_list_that_does_not_know_the_column_is_trained_on_whole():
     left_out = LeaveOut("attack", ("A01",))
     plain = corpus(speaker=SPEAKERS)
     assert rows(left_out.training_rows(plain)) == list(range(6))
-    used = trained(settings("attack", "A01"), [plain, corpus("more")])
-    assert [len(part) for part in used] == [6, 4]
+    parts = trained(settings("attack", "A01"), [plain, corpus("more")])
+    assert [len(part) for part in parts] == [6, 4]
     assert left_out.whole_parts([plain, corpus("more")]) == [
         "dev has no column 'attack': all of it is trained on"
     ]

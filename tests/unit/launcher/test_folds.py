@@ -3,9 +3,9 @@
 import pytest
 
 from asdf.errors import AsdfError, UsageError
+from asdf.launcher.folds import Fold, divide_into_folds, fold_overrides
 from asdf.recipe import Corpus
 from asdf.recipe.command_line import corpora_of
-from asdf.recipe.left_out import Fold, FoldRequest, divide_into_folds, fold_overrides
 from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 
@@ -26,7 +26,7 @@ def speech(utterances: dict[str, int], attacks=(), name="train") -> TrialList:
 def test_attacks_are_taken_in_turn_and_speakers_so_that_folds_are_even():
     # Largest first: e to 1, a to 2, then b to 2 (3 < 5), c and d to 2 and 1 at 5 each: by number.
     train = speech({"a": 3, "b": 2, "c": 2, "d": 1, "e": 5}, ["A10", "A02", "A01", "A02", "A03"])
-    folds = divide_into_folds([train], FoldRequest("attack", 2))
+    folds = divide_into_folds([train], "attack:2")
     assert folds == [
         Fold("attack", ("A01", "A02"), ("c", "e"), 1, 2),
         Fold("attack", ("A03", "A10"), ("a", "b", "d"), 2, 2),
@@ -34,7 +34,7 @@ def test_attacks_are_taken_in_turn_and_speakers_so_that_folds_are_even():
     assert [fold.name for fold in folds] == ["attack_A01_A02-fold1of2", "attack_A03_A10-fold2of2"]
     # The last fold has what is left, and several training sets are one.
     more = speech({"f": 9, "a": 1}, ["A11"], "more")
-    folds = divide_into_folds([train, more], FoldRequest("attack", 2))
+    folds = divide_into_folds([train, more], "attack:2")
     assert [(fold.values, fold.speakers) for fold in folds] == [
         (("A01", "A02"), ("f",)),
         (("A03", "A10"), ("c", "e")),
@@ -44,7 +44,7 @@ def test_attacks_are_taken_in_turn_and_speakers_so_that_folds_are_even():
 
 def test_equal_speakers_go_by_name_to_the_first_of_equal_folds():
     train = speech({"d": 1, "b": 1, "a": 1, "c": 1, "": 7, "-": 7}, ["A1", "A2"])
-    folds = divide_into_folds([train], FoldRequest("attack", 1))
+    folds = divide_into_folds([train], "attack:1")
     assert [fold.speakers for fold in folds] == [("a", "c"), ("b", "d")]
 
 
@@ -68,15 +68,14 @@ def test_equal_speakers_go_by_name_to_the_first_of_equal_folds():
 )
 def test_lists_that_make_no_folds_are_refused(speakers, attacks, message):
     with pytest.raises(UsageError) as caught:
-        divide_into_folds([speech(speakers, attacks)], FoldRequest("attack", 2))
+        divide_into_folds([speech(speakers, attacks)], "attack:2")
     assert message in str(caught.value)
 
 
 def test_a_request_is_a_column_and_a_number():
-    assert FoldRequest.parse("attack:2") == FoldRequest("attack", 2)
     for text in ("attack", "attack:0", ":2", "attack:x"):
         with pytest.raises(UsageError, match=f"--folds {text}: write a column and how many"):
-            FoldRequest.parse(text)
+            divide_into_folds([], text)
 
 
 def test_a_fold_evaluates_all_that_it_leaves_out():

@@ -39,21 +39,10 @@ from asdf.distributed.devices import (
 from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import StopRequest
 from asdf.errors import UsageError
-from asdf.launcher import (
-    Job,
-    Plan,
-    PointOptions,
-    Slots,
-    Table,
-    check_script,
-    choose_gpus,
-    list_runs,
-    plan_runs,
-    queued_runs,
-    run_queue,
-    submit_array,
-    summary,
-)
+from asdf.launcher.planning import Plan, PointOptions, plan_runs
+from asdf.launcher.processes import Slots, choose_gpus, run_queue
+from asdf.launcher.slurm import check_script, queued_runs, submit_array
+from asdf.launcher.states import Job, Table, list_runs, summary
 from asdf.recipe.command_line import parse_command_line
 from asdf.report import command as report
 from asdf.report import gather, runs_in
