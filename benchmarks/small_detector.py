@@ -33,12 +33,12 @@ from asdf.__main__ import main as run_command
 from asdf.checkpoint.network_reading import read_network_file, write_safetensors_network
 from asdf.commands.judged_files import ProtocolOptions, read_protocol_option, read_system_scores
 from asdf.errors import AsdfError
+from asdf.extras.forensic.calibrating.command import CalibrateOptions
 from asdf.extras.forensic.calibrating.learning import (
     describe_learnt,
     describe_set,
     learn_calibration,
 )
-from asdf.extras.forensic.unlike import learn_unlike
 from asdf.facts import SAMPLE_RATE
 from asdf.interchange import read_network
 from asdf.interchange.graphs import write_onnx
@@ -48,6 +48,7 @@ from asdf.metrics.detection import eer
 from asdf.metrics.results import by_condition
 from asdf.metrics.summary import speakers_of
 from asdf.runs.files import sha256_of, write_text
+from asdf.scoring.columns import Learning, find_columns
 from asdf.shipped import FACTS, GRAPH, NETWORK
 from asdf.trials.trial_list import TrialList
 from benchmarks.elsewhere import PHONE, read, through
@@ -189,7 +190,11 @@ def calibrate(network: Path, mini: Path, runs: Path) -> Calibration:
     everyone = read_protocol_option(ProtocolOptions(protocol=mini / PROTOCOL.format(PARTS["dev"])))
     of_dev = read_system_scores(dev, everyone, False)
     unseen = describe_set(dev, of_dev, everyone.trials, {}, ())
-    calibration = learn_unlike(str(network), learnt.calibration, dev, mini, unseen, None)
+    options = CalibrateOptions(network=str(network))
+    learning = Learning(str(network), dev, mini, unseen, False, options)
+    calibration = learnt.calibration
+    for column in find_columns().values():
+        calibration = column.learn(calibration, learning)
     return replace(calibration, others={**calibration.others, "levels": levels})
 
 

@@ -23,6 +23,9 @@ import asdf
 from asdf.__main__ import main
 from asdf.errors import UsageError
 from asdf.evaluation import read_scores
+from asdf.extras.forensic.case.examining import make_case
+from asdf.extras.forensic.case.pages import case_page
+from asdf.extras.service.answers import entry_of
 from asdf.interchange import read_network
 from asdf.networks import Outputs
 from tests.unit.conftest import sound, write_small_network
@@ -269,6 +272,11 @@ def test_the_column(tmp_path, monkeypatch, capsys):
     assert "\t1.00 from the threshold" in capsys.readouterr().out
     detector = asdf.Detector("network.pt", "cpu", threshold=0.0, columns=["my_column.Margin"])
     assert detector.score_whole("call.wav").margin == plain.score
+    [scored] = detector.score_many(["call.wav"], whole=True)
+    stated = {"Score above the threshold": f"{plain.score:.2f}"}
+    assert entry_of(scored, is_shown=True)["shown"]["facts"] == stated
+    page = case_page(make_case(detector, ["call.wav"], "case"))
+    assert f">{plain.score:.2f}<" in page and ">Score above the threshold<" in page
     with pytest.raises(UsageError, match=r"has no class .Other.*Margin"):
         asdf.Detector("network.pt", "cpu", columns=["my_column.Other"])
 

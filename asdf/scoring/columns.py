@@ -125,6 +125,9 @@ class ScoreColumn:
         of_trials: Whether trial scores have it, and not only those of whole recordings.
         of_speakers: Whether only scores of speakers have it.
         needs: Outputs of the network that it needs, which are computed on request.
+        learns_with: Dataclass of the options of `calibrate` that `learn` reads; None: none.
+        doubt: Words of a page on a recording that the score is not valid for: behind the verdict,
+            and as a sentence.
         is_for_people: Whether its words are shown on a terminal alone.
     """
 
@@ -138,6 +141,8 @@ class ScoreColumn:
     of_trials: ClassVar[bool] = True
     of_speakers: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
+    learns_with: ClassVar[type[Any] | None] = None
+    doubt: ClassVar[tuple[str, str]] = ("but not valid", "But the score is not valid for it")
     is_for_people: ClassVar[bool] = False
 
     @classmethod
@@ -210,6 +215,11 @@ class ScoreColumn:
             threshold: Threshold of the verdict on the recording.
         """
         return {}
+
+    @classmethod
+    def sentences(cls, value: Any, verdict: str | None) -> list[str]:
+        """Return what a page says of the value beside the score, as sentences."""
+        return []
 
     @classmethod
     def rows(cls, value: Any, name: str) -> Sequence[Mapping[str, Any]]:

@@ -446,7 +446,15 @@ def save_tables(browser, folder: Path) -> tuple[list[dict], list[dict]]:
 def test_the_table_is_saved_as_csv_and_as_json(opened, detector, network, batch, tmp_path):
     find(opened, "file").send_keys("\n".join(map(str, batch)))
     wait_for_batch(opened, "3 of 4 scored, 1 could not be scored")
+    # A column of a score is one of the table where an answer has it.
+    opened.execute_script("data.columns.push(['level_dbfs', 'offset'], ['speaker']);")
     table, answers = save_tables(opened, tmp_path)
+    assert list(table[0])[-3:] == ["parts", "level_dbfs", "offset"]
+    assert not any(
+        "shown" in each or "outline" in each
+        for answer in answers
+        for each in (answer, *answer["recordings"])
+    )
     # What a spreadsheet would compute is text.
     assert [row["path"] for row in table] == ["a.wav", "'=b, 2.wav", "letter.wav", "c.wav"]
     for path, row, answer in zip(batch, table, answers, strict=True):
@@ -459,6 +467,7 @@ def test_the_table_is_saved_as_csv_and_as_json(opened, detector, network, batch,
         expected = detector.score_whole(path)
         assert float(row["score"]) == recording["score"] == pytest.approx(expected.score, abs=1e-6)
         assert row["verdict"] == recording["verdict"] == expected.verdict
+        assert float(row["level_dbfs"]) == recording["level_dbfs"]
         assert row["sha256"] == recording["sha256"] == sha256_of(path)
         assert row["network_sha256"] == answer["made_by"]["network_sha256"] == sha256_of(network)
         assert row["asdf"] == asdf.__version__
@@ -656,6 +665,9 @@ def test_a_detector_that_cannot_tell_says_so_from_the_start_and_accuses_nobody(b
             assert colour(page, "#picture .part", "fill") == grey
             assert find(page, "parts-title").text == "Parts that have lower scores"
             assert "spoofed" not in find(page, "caption").text
+            # What the columns of a score state of it stands in the record, as in a case.
+            log10 = numbers(page)["log10 of the ratio"]
+            assert log10 == f"{answer['log10_llr']:.4f}".replace("-", "−")
 
 
 def test_silence_is_not_judged(opened, tmp_path):

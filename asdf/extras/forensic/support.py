@@ -35,7 +35,15 @@ from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration, CalibrationSet, are_finite, damaged
 from asdf.metrics.llr_maps import LN10, LlrMap, fit_map, log10_llr
-from asdf.scoring.columns import CANNOT_TELL, Heard, LlrColumn, Ratio, Request, four_digits
+from asdf.scoring.columns import (
+    CANNOT_TELL,
+    UNDECIDED,
+    Heard,
+    LlrColumn,
+    Ratio,
+    Request,
+    four_digits,
+)
 
 NEITHER = "no support for one proposition over the other"
 """Words for a likelihood ratio between 1/2 and 2."""
@@ -328,6 +336,22 @@ class SupportColumn(LlrColumn):
             words = interval_words(ends, value.llr, value.unbounded_llr is not None)
             facts["log10, 95 % interval"] = words.removeprefix("of ")
         return facts
+
+    @classmethod
+    def sentences(cls, value: Ratio, verdict: str | None) -> list[str]:
+        assert isinstance(value, Supported)
+        sentences = []
+        # Words for a ratio stand for a verdict that an undecided one does not support.
+        if value.llr_words and verdict != UNDECIDED:
+            sentences.append(f"In the words of the ENFSI guideline of 2015: {value.llr_words}.")
+        if value.llr_interval is not None:
+            ends = [f"{log10_llr(bound):+.2f}".replace("-", "−") for bound in value.llr_interval]
+            at_limit = value.unbounded_llr is not None
+            sentences.append(
+                "Other calibration sets of this kind would give a log10 ratio "
+                f"{interval_words(ends, value.llr, at_limit, ('between', 'and'))} (95 % interval)."
+            )
+        return sentences
 
     @classmethod
     def words(cls, value: Ratio) -> str:

@@ -21,14 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from asdf.arrays import Floats, Integers
-from asdf.errors import AsdfError
-from asdf.metrics.calibration import Calibration, CalibrationSet, damaged
+from asdf.commands.options import option
+from asdf.errors import AsdfError, UsageError
+from asdf.metrics.calibration import Calibration, damaged
 from asdf.metrics.intervals import exact_bounds
 from asdf.runs.seeds import generator
 from asdf.runs.streams import input_name
@@ -294,57 +294,33 @@ def fit_cluster(embeddings: Floats) -> Cluster:
     return Cluster(mean, directions[:kept], own, max(rest, least))
 
 
-def learn_unlike(
-    network: str,
-    calibration: Calibration,
-    path: Path,
-    folder: Path | None,
-    learnt_from: CalibrationSet,
-    rate: float | None,
-) -> Calibration:
-    """Return a calibration that detects recordings unlike its set; unchanged if impossible.
-
-    Args:
-        network: Path or name of the network, as given.
-        path: Score file with the recordings.
-        folder: Folder of the recordings; None: the usual folders.
-        rate: Requested rate; 0: nothing is learnt; None: 5 % if possible.
-
-    Raises:
-        AsdfError: it cannot be learnt although a rate was requested.
-    """
-    from asdf.commands.outputs import show
-
-    if rate == 0:
-        return calibration
-    levels: list[tuple[float | None, float | None]] = []
-    wanted = 0.05 if rate is None else rate
-    try:
-        home = _learn_home(network, path, folder, learnt_from, wanted, levels)
-    except AsdfError as error:
-        if rate is not None:
-            raise
-        show(f"recordings unlike this set cannot be detected: {error}")
-        return calibration
-    show(home.describe())
-    columns = zip(("level_dbfs", "offset"), np.array(levels, np.float64).T, strict=True)
-    ranges = {name: [float(row.min()), float(row.max())] for name, row in columns}
-    others = {**calibration.others, "home": home.content(), "levels": ranges}
-    return replace(calibration, others=others)
+def _check_rate(rate: float) -> None:
+    if not 0 <= rate < 1:
+        raise UsageError(
+            f"--unlike-rate {rate:g}: give a proportion above 0 and below 1, or 0 to turn the "
+            "comparison off."
+        )
 
 
-def _learn_home(
-    network: str,
-    path: Path,
-    folder: Path | None,
-    learnt_from: CalibrationSet,
-    rate: float,
-    levels: list[tuple[float | None, float | None]],
-) -> Home:
+@dataclass(frozen=True, kw_only=True)
+class UnlikeOptions:
+    """Comparison of recordings with the set."""
+
+    unlike_rate: float | None = option(
+        "proportion of genuine recordings similar to the set that may be reported as unlike it "
+        "(0.05); 0: do not compare recordings with the set",
+        metavar="P",
+        check=_check_rate,
+    )
+
+
+def learn_from_recordings(
+    learning: Learning, options: UnlikeOptions
+) -> tuple[Home, dict[str, list[float]]]:
     """Learn the home of a network from the recordings of a score file.
 
-    Args:
-        levels: List to which the level and offset of each recording are added.
+    Returns:
+        The home, and the lowest and highest level and offset of the recordings, by name.
 
     Raises:
         AsdfError: recordings are missing or too few, or the network gives no embeddings for them.
@@ -355,7 +331,8 @@ def _learn_home(
     from asdf.scoring.network_check import locate_recordings, open_as_scored
     from asdf.tasks.fusion.gain import make_folds
 
-    scores = learnt_from.scores
+    rate = 0.05 if options.unlike_rate is None else options.unlike_rate
+    path, scores = learning.scores, learning.learnt_from.scores
     drawn: list[int] = []
     for label in (1, 0):
         trials = np.flatnonzero(scores.labels == label)
@@ -365,16 +342,17 @@ def _learn_home(
     drawn.sort()
     # Checked before any recording is scored.
     check_enough(int((scores.labels[drawn] == 1).sum()), rate)
-    recordings = locate_recordings([scores.ids[index] for index in drawn], path, folder)
+    names = [scores.ids[index] for index in drawn]
+    recordings = locate_recordings(names, path, learning.folder)
     if recordings is None:
         raise AsdfError(
             f"recordings of {input_name(path)} were not found. Give their folder with --folder."
         )
-    detector = open_as_scored(network, path)
+    detector = open_as_scored(learning.network, path)
     if isinstance(detector, str):
         raise AsdfError(detector)
     # The trial embedding of each recording that can be scored, by its trial.
-    embeddings = {}
+    embeddings, levels = {}, []
     results = detector.score_many(recordings, embedding=True)
     for result in track(results, len(recordings), "learning the set", unit="recordings"):
         if result.embedding is not None:
@@ -393,16 +371,18 @@ def _learn_home(
     rows = np.stack([embeddings[index].reshape(-1) for index in known])
     ids = [scores.ids[index] for index in known]
     labels: np.ndarray = scores.labels[known]
-    speakers = learnt_from.speakers
+    speakers = learning.learnt_from.speakers
     named = None if speakers is None else [speakers[index] for index in known]
-    folds_of = learnt_from.folds_of
+    folds_of = learning.learnt_from.folds_of
     try:
         folds = make_folds(ids, labels, named, _FOLDS)
     except AsdfError:
         # For example because a class has only one speaker.
         folds_of = "trials"
         folds = make_folds(ids, labels, None, _FOLDS)
-    return learn_home(rows, labels, folds, rate, folds_of)
+    columns = zip(("level_dbfs", "offset"), np.array(levels, np.float64).T, strict=True)
+    ranges = {name: [float(row.min()), float(row.max())] for name, row in columns}
+    return learn_home(rows, labels, folds, rate, folds_of), ranges
 
 
 def read_home(entry: Any) -> Home | None:
@@ -477,6 +457,11 @@ class UnlikeColumn(ScoreColumn):
     cells = ("unlike", "distance")
     place = (40, 30)
     needs = ("embedding",)
+    learns_with = UnlikeOptions
+    doubt = (
+        "but unlike the calibration set",
+        "But it is unlike the recordings that the detector was calibrated on",
+    )
 
     def __init__(self, home: Home, is_described: bool) -> None:
         self._home = home
@@ -484,19 +469,25 @@ class UnlikeColumn(ScoreColumn):
 
     @classmethod
     def learn(cls, calibration: Calibration, learning: Learning) -> Calibration:
-        if learning.is_fused:
-            from asdf.commands.outputs import show
+        # Not imported to score a recording.
+        from asdf.commands.outputs import show
 
+        asked = learning.options.unlike_rate
+        if learning.is_fused:
             show("recordings unlike this set cannot be detected: a fused system has no embedding")
             return calibration
-        return learn_unlike(
-            learning.network,
-            calibration,
-            learning.scores,
-            learning.folder,
-            learning.learnt_from,
-            learning.options.unlike_rate,
-        )
+        if asked == 0:
+            return calibration
+        try:
+            home, levels = learn_from_recordings(learning, learning.options)
+        except AsdfError as error:
+            if asked is not None:
+                raise
+            show(f"recordings unlike this set cannot be detected: {error}")
+            return calibration
+        show(home.describe())
+        others = {**calibration.others, "home": home.content(), "levels": levels}
+        return replace(calibration, others=others)
 
     @classmethod
     def wanted(cls, request: Request) -> UnlikeColumn | None:

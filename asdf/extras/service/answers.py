@@ -41,6 +41,20 @@ class WindowAnswer(_Answer):
     """Value of the calibration's map, where the score is one of its bounds."""
 
 
+class ShownAnswer(_Answer):
+    """What a page shows of a score besides, in words."""
+
+    facts: dict[str, str]
+    """Texts for a table, by their names."""
+    sentences: list[str]
+    """Sentences about the score."""
+    doubt: list[str]
+    """Why the score is not valid for the recording, in few words and as a sentence; empty if it is
+    valid."""
+    is_clear: bool
+    """Whether the score is a likelihood ratio that tells genuine speech from spoofed speech."""
+
+
 _ANSWERS = {WindowScore: WindowAnswer, list[WindowScore]: list[WindowAnswer]}
 
 
@@ -79,6 +93,12 @@ def _of_columns(*, of_speakers: bool) -> dict[str, tuple[Any, str]]:
     return {key: each for column in columns for key, each in column.answer.items()}
 
 
+def stated_columns() -> list[tuple[str, ...]]:
+    """Return the cells in CSV of each column whose cells stand in answers by these names."""
+    stated = [column for column in _COLUMNS if column.cells and {*column.cells} <= {*column.answer}]
+    return [column.cells for column in sorted(stated, key=lambda column: column.place[0])]
+
+
 class _Recording(_Answer):
     """The score of a recording; the higher, the more bona fide."""
 
@@ -104,6 +124,8 @@ class _Recording(_Answer):
     """The window with the lowest score, where the score is the mean of several windows."""
     remark: str | None = None
     """A limitation of this score in words, such as too little speech."""
+    shown: ShownAnswer | None = None
+    """What a page shows of it besides, where the query has `outline`."""
     windows: list[WindowAnswer] | None = None
     """Scores over time, where the query has `window`."""
 
@@ -272,6 +294,25 @@ def score_command(
     return shlex.join([*words, "--json=-"])
 
 
+def entry_of(result: Scored, *, is_shown: bool) -> dict[str, Any]:
+    """Return the plain values of a result, and what a page shows of it if it `is_shown`."""
+    entry = result.entry()
+    if not is_shown:
+        return entry
+    facts: dict[str, str] = {}
+    sentences: list[str] = []
+    doubt: list[str] = []
+    known = [(result.columns[key], value) for key, value in result.values.items()]
+    for column, value in sorted(known, key=lambda each: each[0].place[1]):
+        facts |= column.facts(value, result.threshold)
+        sentences += column.sentences(value, result.verdict)
+        if column.doubts(value):
+            doubt += column.doubt
+    is_clear = getattr(result.values.get("llr"), "is_clear", False)
+    shown = {"facts": facts, "sentences": sentences, "doubt": doubt[:2], "is_clear": is_clear}
+    return {**entry, "shown": shown}
+
+
 class Documents:
     """Makes the JSON documents of `score --json`, one per recording.
 
@@ -296,14 +337,17 @@ class Documents:
         windows: Sequence[WindowScore],
         trial: bool,
         window: tuple[float, float] | None,
+        *,
+        is_shown: bool = False,
     ) -> dict[str, Any]:
         """Return the document of a result, with its windows.
 
         Args:
             trial: Whether it is a trial score.
             window: Seconds of a window and from one to the next; None without windows.
+            is_shown: Whether it is for a page.
         """
-        entry = result.entry()
+        entry = entry_of(result, is_shown=is_shown)
         if windows:
             entry["windows"] = [each.entry() for each in windows]
         network = self.of_trials.network

@@ -37,6 +37,7 @@ from asdf.extras.service.answers import (
     RefusalAnswer,
     ScoreAnswer,
     VersionAnswer,
+    stated_columns,
 )
 from asdf.extras.service.exchange import Exchanges, refusal_response
 from asdf.extras.service.limits import Refusal
@@ -201,6 +202,7 @@ def describe_service(service: Service) -> dict[str, Any]:
         "limits": f"{limits.max_mb:g} MB and {limits.max_seconds / 60:g} minutes",
         "window_s": part_window(detector.length, detector.window_samples) / detector.sample_rate,
         "suffixes": sorted(AUDIO_SUFFIXES),
+        "columns": stated_columns(),
     }
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
-from asdf.extras.service.answers import Documents
+from asdf.extras.service.answers import Documents, entry_of
 from asdf.extras.service.counts import Counts
 from asdf.extras.service.limits import GONE, Refusal, ServiceLimits, for_clients
 from asdf.extras.service.passes import SharedPasses
@@ -217,7 +217,7 @@ class Service:
                 if pieces is not None:
                     passing.append(self.passes.submit(pieces, name))
                     alone, _ = await wait_for(passing[-1], gone, wait)
-                speakers.append(conclude_speaker(alone, speaker).entry())
+                speakers.append(conclude_speaker(alone, speaker))
         except UsageError as error:
             raise Refusal(422, for_clients(str(error))) from None
         except AsdfError as error:
@@ -229,10 +229,13 @@ class Service:
                 future.cancel()
         self.counts.recordings.inc()
         self.counts.audio_seconds.inc(result.seconds or 0)
-        document = self.documents.make(result, windows, question.trial, question.window)
+        # A page draws the outline, and shows what columns say.
+        is_shown = question.points > 0
+        asked = (question.trial, question.window)
+        document = self.documents.make(result, windows, *asked, is_shown=is_shown)
         document["recordings"][0]["sha256"] = decoded.sha256
         if speakers:
-            document["speakers"] = speakers
+            document["speakers"] = [entry_of(each, is_shown=is_shown) for each in speakers]
         if decoded.outline is not None:
             document["outline"] = decoded.outline
         return document

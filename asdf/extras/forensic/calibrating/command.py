@@ -20,7 +20,7 @@ description of the set are saved in the network file, where `score` and `asdf.De
 cross-validated Cllr. LLRs are bounded by what the set supports (ELUB, Vergeer et al., 2016), and
 have a bootstrap interval. --windows learns a threshold for the windows of long recordings, which
 5 % of genuine ones of similar length fall below. If the recordings of the set are available,
-`score` also reports whether a recording is unlike them (--unlike-rate).
+`score` also reports whether a recording is unlike them.
 
 Scores of another network and scores with reversed sign are refused.
 """
@@ -59,9 +59,12 @@ if TYPE_CHECKING:
     from asdf.metrics.calibration import Calibration
 
 
+_OF_COLUMNS = filter(None, (column.learns_with for column in find_columns().values()))
+
+
 @dataclass(frozen=True, kw_only=True)
-class CalibrateOptions(ProtocolOptions):
-    """Options of the command."""
+class CalibrateOptions(ProtocolOptions, *_OF_COLUMNS):  # type: ignore[misc]
+    """Options of the command, and those of columns that learn from the set."""
 
     network: str = argument(NETWORK_HELP, metavar="NETWORK")
     scores: Path | None = argument(
@@ -93,11 +96,6 @@ class CalibrateOptions(ProtocolOptions):
         "accepting a spoof (10)",
         metavar="NAME=X,...",
     )
-    unlike_rate: float | None = option(
-        "proportion of genuine recordings similar to the set that may be reported as unlike it "
-        "(0.05); 0: do not compare recordings with the set",
-        metavar="P",
-    )
     windows: str | None = option(
         "learn a threshold for the windows of long recordings from these genuine recordings; lines "
         "of a list with label 0 are ignored",
@@ -127,11 +125,6 @@ def main(arguments: list[str]) -> int:
     if args.windows_rate is not None and not 0 < args.windows_rate < 1:
         raise UsageError(
             f"--windows-rate {args.windows_rate:g}: give a proportion above 0 and below 1."
-        )
-    if args.unlike_rate is not None and not 0 <= args.unlike_rate < 1:
-        raise UsageError(
-            f"--unlike-rate {args.unlike_rate:g}: give a proportion above 0 and below 1, or 0 to "
-            "turn the comparison off."
         )
     if args.output:
         check_file(args.output)

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from typing import Any
 
 from asdf.extras.forensic.case.examining import Case, Examined
-from asdf.extras.forensic.support import interval_words
 from asdf.metrics.calibration import Calibration
 from asdf.metrics.llr_maps import log10_llr
 from asdf.scoring.columns import CANNOT_TELL, UNDECIDED
@@ -111,17 +110,9 @@ def _score_sentences(result: Scored, score: float, is_brief: bool) -> list[str]:
         f"Such a score is {'at least ' if at_limit else ''}{ratio_text(abs(llr))} times as likely "
         f"if the recording is {more} than if it is {less}."
     ]
-    entry = result.entry()
+    for key, value in result.values.items():
+        sentences += result.columns[key].sentences(value, result.verdict)
     is_decided = result.verdict != UNDECIDED
-    # Words for a ratio are quoted, and stand for a verdict that an undecided one does not support.
-    if is_decided and "llr_words" in entry:
-        sentences.append(f"In the words of the ENFSI guideline of 2015: {entry['llr_words']}.")
-    if entry.get("llr_interval"):
-        texts = [f"{log10_llr(bound):+.2f}".replace("-", "−") for bound in entry["llr_interval"]]
-        sentences.append(
-            "Other calibration sets of this kind would give a log10 ratio "
-            f"{interval_words(texts, llr, at_limit, ('between', 'and'))} (95 % interval)."
-        )
     if is_brief:
         sentences = sentences[:2] if is_decided else []
     is_clear = is_decided or result.values["llr"].is_clear

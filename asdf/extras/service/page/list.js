@@ -45,18 +45,15 @@ const FIRST_COLUMNS = ['path', data.kind, 'verdict', 'seconds', 'seconds_scored'
 // The cells of a recording, or of a speaker in it, by their columns.
 function csvCells(answer, entry) {
   const cells = { [data.kind]: entry.score ?? '', network: answer.network, asdf: answer.made_by.asdf, date: answer.made_by.date, network_sha256: answer.made_by.network_sha256 || '' };
-  for (const name of ['verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', 'distance', 'speaker', 'overlapped_s']) cells[name] = entry[name] ?? '';
+  for (const name of ['verdict', 'seconds', 'seconds_scored', 'remark', 'error', 'sha256', ...data.columns.flat()]) cells[name] = entry[name] ?? '';
   cells.parts = (entry.parts || []).map(({ start_s: start, end_s: end, score: lowest }) => `${start} ${end} ${lowest}`).join('; ');
-  cells.unlike = String(entry.unlike ?? '');
   return cells;
 }
 
 // The columns that every table has, and those of what was found in one of the answers.
 function csvColumns(answers) {
-  const columns = [...FIRST_COLUMNS];
-  if (answers.some(({ recordings: [entry] }) => entry.unlike !== undefined)) columns.push('unlike', 'distance');
-  if (answers.some(({ speakers }) => speakers)) columns.push('speaker', 'overlapped_s');
-  return columns;
+  const entries = answers.flatMap(({ recordings: known, speakers = [] }) => [...known, ...speakers]);
+  return [...FIRST_COLUMNS, ...data.columns.filter(([first]) => entries.some((entry) => first in entry)).flat()];
 }
 
 // A row per recording, and one per speaker of those that are conversations.
@@ -71,9 +68,9 @@ function asCsv() {
   return [columns, ...lines].map((line) => `${line.map(csvCell).join(',')}\n`).join('');
 }
 
-// The answers of the service as they came, without the waveforms' outlines.
+// The answers of the service, without what only this page needs.
 function asJson() {
   const answers = recordings.filter(({ state }) => state in { done: 1, failed: 1 })
-    .map(({ name, answer, words }) => (answer ? { ...answer, outline: undefined } : { recordings: [{ path: name, error: words }] }));
-  return `${JSON.stringify(answers, null, 2)}\n`;
+    .map(({ name, answer, words }) => answer || { recordings: [{ path: name, error: words }] });
+  return `${JSON.stringify(answers, (key, value) => (['outline', 'shown'].includes(key) ? undefined : value), 2)}\n`;
 }

@@ -19,16 +19,12 @@ function showParts({ parts, searched, windows, verdict }) {
   byId('parts').replaceChildren(...entries.map(partEntry));
 }
 
-// A likelihood ratio as a report states it, with what it rests on.
-function llrRows(recording, calibration) {
-  const rows = [['log10 of it', recording.log10_llr.toFixed(2)]];
-  if (recording.llr_words) rows.push(['In words', recording.llr_words]);
-  if (recording.llr_interval) {
-    const [low, high] = recording.llr_interval.map((llr) => llr.toFixed(2));
-    rows.push(['Interval at 95 %', `${low} to ${high}`]);
-  }
+// What is known of the score, with what it rests on.
+function scoreRows(recording, { calibration }) {
+  const { facts, sentences } = shownOf(recording);
+  const rows = Object.entries(facts);
+  if (sentences.length) rows.push(['In words', sentences.join(' ')]);
   if (recording.unbounded_llr !== undefined) rows.push(['Without bounds', recording.unbounded_llr.toFixed(2)]);
-  if (recording.distance !== undefined) rows.push(['Distance from its set', `${recording.distance.toFixed(2)} (unlike above 1)`]);
   if (calibration) rows.push(['Calibration', calibration.origin]);
   return rows;
 }
@@ -36,10 +32,9 @@ function llrRows(recording, calibration) {
 // What a report of the recording has to state, whatever else it says.
 function showNumbers(name, answer, recording) {
   const made = answer.made_by;
-  const strength = recording.llr === undefined ? [] : llrRows(recording, answer.calibration);
   const rows = [['File', name], ['SHA-256', recording.sha256 || 'unknown'], ['Seconds', recording.seconds.toFixed(2)],
     ['Seconds scored', recording.seconds_scored.toFixed(2)], [answer.kind === 'llr' ? 'Score (LLR)' : 'Score', recording.score.toFixed(4)],
-    ...strength,
+    ...scoreRows(recording, answer),
     ['What the score is of', answer.scores], ['Verdict', recording.verdict || 'none'], ['Threshold', answer.decision || 'none'],
     ['Scored at', dateWords(made.date)], ['Network', answer.network], ['SHA-256 of the network', made.network_sha256 || 'unknown'],
     ...(made.command ? [['The same again', made.command]] : []),

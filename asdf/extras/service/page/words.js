@@ -36,28 +36,27 @@ function mixedWords(parts) {
   return parts.length === 1 ? `Part of this sounds spoofed (${times})` : `Parts of this sound spoofed (${times})`;
 }
 
-const UNLIKE = 'it is unlike the recordings that the detector was calibrated on';
+// What the columns of a score say of it; answers that are not for a page have none of this.
+const shownOf = ({ shown = {} }) => ({ facts: {}, sentences: [], doubt: [], is_clear: false, ...shown });
 
 function verdictWords(recording, threshold) {
   const words = soundWords(recording, threshold);
   // No colour of a verdict above a number that does not stand for the recording.
-  if (!recording.unlike || !recording.verdict) return words;
+  const [short, sentence] = shownOf(recording).doubt;
+  if (!short || !recording.verdict) return words;
   const kind = words.kind === 'undecided' ? words.kind : 'mixed';
-  return { kind, short: `${words.short}, but unlike the calibration set`, text: `${words.text.replace(/\.$/, '')}. But ${UNLIKE}` };
+  return { kind, short: `${words.short}, ${short}`, text: `${words.text.replace(/\.$/, '')}. ${sentence}` };
 }
 
 // "channel 0: spoof, channel 1: bona fide".
 const channelWords = (channels) => channels.map(({ channel, track, verdict }) => `${track ? `track ${track}` : `channel ${channel}`}: ${verdict || 'not judged'}`).join(', ');
-
-// As the detector's rule: a ratio of 2 or more whose interval does not contain 1.
-const isClear = ({ llr, llr_interval: interval }) => Math.abs(llr) >= Math.LN2 && !(interval && interval[0] <= 0 && interval[1] >= 0);
 
 function undecidedWords(recording) {
   const { remark, parts = [] } = recording;
   const little = /speech in only \d+ of \d+ windows/.exec(remark || '');
   if (little) return ['undecided: too little speech', `The detector cannot tell: there is too little speech (${little[0]})`];
   const [part, lower] = parts.length === 1 ? ['a part', 'scores lower'] : ['parts', 'score lower'];
-  if (parts.length && isClear(recording)) return ['undecided', `The detector cannot tell: ${part} of this ${lower}, but not clearly (${partTimes(parts)})`];
+  if (parts.length && shownOf(recording).is_clear) return ['undecided', `The detector cannot tell: ${part} of this ${lower}, but not clearly (${partTimes(parts)})`];
   return ['undecided', 'The detector cannot tell: it gives such a score to genuine and to spoofed speech about equally often.'];
 }
 
@@ -93,14 +92,15 @@ function likelihoodWords(llr) {
 const WHOLE_WORDS = 'The score of the whole recording is that of genuine speech. ';
 
 function scoreWords(recording, { kind, threshold }) {
-  const { score, verdict, unlike, channels } = recording;
+  const { score, verdict, channels } = recording;
+  const { doubt, is_clear: isClear } = shownOf(recording);
   if (channels) return `The score, ${number(score)}, is the lowest of its channels or sound tracks.`;
   // Nothing that was not judged is likelier to be anything.
   if (threshold !== null && !verdict) return `The score is ${number(score)}, but means nothing for this recording.`;
-  if (unlike) return `The score is ${number(score)}. How often recordings like this one get such a score is not known, so it is not a likelihood ratio for this recording.`;
+  if (doubt.length) return `The score is ${number(score)}. How often recordings like this one get such a score is not known, so it is not a likelihood ratio for this recording.`;
   if (verdict === 'undecided') return `The score is ${number(score)}, and supports no verdict. What else you know about the recording counts.`;
   // Of a whole that says nothing, no ratio is stated next to what sounds spoofed.
-  if (verdict === 'mixed' && kind === 'llr' && !isClear(recording)) return `The score of the whole recording, ${number(score)}, says nothing about what sounds spoofed.`;
+  if (verdict === 'mixed' && kind === 'llr' && !isClear) return `The score of the whole recording, ${number(score)}, says nothing about what sounds spoofed.`;
   if (verdict === 'mixed') return `${WHOLE_WORDS}${wholeWords(score, kind, threshold)}`;
   return wholeWords(score, kind, threshold);
 }
