@@ -126,9 +126,12 @@ class TaskResults:
         return [entry for entry in results if scores(entry.network, entry.set).exists()]
 
 
-def sets_of(results: Sequence[TaskResult[Result]]) -> list[str]:
-    """Return the sets that have results, in the order of the first run."""
-    return list(dict.fromkeys(entry.set for entry in results))
+def by_set(results: Sequence[TaskResult[Result]]) -> dict[str, list[TaskResult[Result]]]:
+    """Return the results on each set, in the order of the first run."""
+    sets: dict[str, list[TaskResult[Result]]] = {}
+    for entry in results:
+        sets.setdefault(entry.set, []).append(entry)
+    return sets
 
 
 def has_sources_alone(run: RunFolder, network: str, set_name: str) -> bool:

@@ -14,13 +14,15 @@ from asdf.metrics.detection import ASVSPOOF5
 from asdf.metrics.intervals import Interval
 from asdf.metrics.metric_columns import METRICS, metric_columns
 from asdf.metrics.summary import Summary
-from asdf.report.gathering import Gathered, Result, TaskResult, sets_of
+from asdf.report.gathering import Gathered, Result, TaskResult, by_set
 from asdf.report.result_tables import (
     columns_of,
     eer_columns,
     macro_f1_columns,
     set_column,
     system_columns,
+    system_labels,
+    task_table,
     value_heading,
 )
 from asdf.tables.renderers import BEST, PACKAGES, as_latex, as_lines, as_sheet, as_text, bracketed
@@ -210,16 +212,14 @@ def runs_to_latex(gathered: Gathered) -> str:
     tracing and localisation follow.
     """
     tables = []
-    for set_name in sets_of(gathered.tasks.traced):
-        traced = [entry for entry in gathered.tasks.traced if entry.set == set_name]
+    for set_name, traced in by_set(gathered.tasks.traced).items():
         columns = source_columns(each(traced, "result"))
-        tables.append(_task_table(f"source tracing on {set_name}", traced, columns))
-    for set_name in sets_of(gathered.tasks.located):
-        located = [entry for entry in gathered.tasks.located if entry.set == set_name]
-        columns = located_columns(each(located, "result"))
+        tables.append(_task_latex(traced, columns, [f"source tracing on {set_name}"]))
+    for set_name, located in by_set(gathered.tasks.located).items():
+        columns = located_columns(each(located, "result"), set_name)
         origins = dict.fromkeys(each(located, "result.threshold_of"))
         note = f"F1 and IoU of seconds, at the threshold of {', '.join(origins)}"
-        tables.append(_task_table(f"localisation on {set_name}", located, columns, note))
+        tables.append(_task_latex(located, columns, [f"localisation on {set_name}", note]))
     if gathered.left_out:
         tables.insert(0, left_out_latex(gathered.left_out))
     # Each fold has its own set: a table by set would have values only on its diagonal.
@@ -270,11 +270,9 @@ def table_of_sets(gathered: Gathered) -> Table:
     return Table(names, columns, "System", notes, labels_of(names, _LABEL))
 
 
-def _task_table(
-    title: str, on_set: Sequence[TaskResult[Result]], columns: Columns, *notes: str
+def _task_latex(
+    on_set: Sequence[TaskResult[Result]], columns: Columns, notes: Sequence[str]
 ) -> str:
-    known = [title, *notes]
     if any(entry.result.intervals for entry in on_set):
-        known.append("in brackets: 95 % intervals")
-    names = labels_of(each(on_set, "system"), _LABEL)
-    return as_latex(Table(names, columns, "System", known))
+        notes = [*notes, "in brackets: 95 % intervals"]
+    return as_latex(task_table(on_set, columns, system_labels(on_set, _LABEL), notes))

@@ -21,8 +21,8 @@ from asdf.metrics.metric_columns import EER, Metric, defined, intervals_of
 from asdf.metrics.results import FEW, Condition
 from asdf.metrics.summary import TESTED, Summary
 from asdf.report.curves import DET_TICKS
-from asdf.report.gathering import Gathered, Measurement, Result, TaskResult, sets_of
-from asdf.tables.page_cells import ABSENT, HEAT_STEPS, Cell, PageTable, as_page, count_cell
+from asdf.report.gathering import Gathered, Measurement, Result, TaskResult, by_set
+from asdf.tables.page_cells import HEAT_STEPS, Cell, PageTable, as_page, count_cell
 from asdf.tables.table import (
     RATE,
     Column,
@@ -35,7 +35,7 @@ from asdf.tables.table import (
     rate,
     texts,
 )
-from asdf.tasks.localisation.located_measures import POINT_EER, LocatedResult, located_columns
+from asdf.tasks.localisation.located_measures import LocatedResult, located_columns
 from asdf.tasks.studies.generalisation import KNOWN_SETS, comparable, of_the_same_length
 from asdf.tasks.tracing.source_measures import (
     SourceResult,
@@ -426,28 +426,15 @@ def _condition_value(condition: Condition | None) -> Value:
     return Value(result.eer, title=words, css="few" if condition.few else "")
 
 
-@dataclass(frozen=True)
-class SourceSection:
-    """A set on which sources were traced.
+def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[dict[str, Any]]:
+    """Return what the page says of each set on which sources were traced, by accuracy.
 
-    Attributes:
-        confusions: Name, confusion matrix (svg; '' if there are too many classes) and table of
-            classes of systems.
-        left_out: Number of systems without a matrix.
+    Systems have a confusion matrix (SVG; '' if there are too many classes) and a table of classes,
+    except those that are `left_out`, of which there are too many for a page.
     """
-
-    name: str
-    results: PageTable
-    confusions: list[dict[str, Any]]
-    left_out: int
-
-
-def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSection]:
-    """Return a section per set, with its systems sorted by accuracy."""
-    labels = _system_labels(traced)
+    labels = system_labels(traced, _TASK_LABEL)
     sections = []
-    for number, set_name in enumerate(sets_of(traced)):
-        on_set = [entry for entry in traced if entry.set == set_name]
+    for number, (set_name, on_set) in enumerate(by_set(traced).items()):
         on_set.sort(key=lambda entry: -entry.result.closed["accuracy"])
         confusions = []
         for index, entry in enumerate(on_set[:_MAX_PICTURES]):
@@ -461,58 +448,45 @@ def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[SourceSe
             page = as_page(classes, f"Classes of {title}")
             confusions.append({"name": title, "svg": svg, "classes": page})
         results = each(on_set, "result")
-        columns: Columns = [
-            texts("Column", each(results, "column")),
-            counts("Classes", [len(result.classes) for result in results]),
-            counts("Known", each(results, "known")),
-            counts("Unknown", each(results, "unknown")),
-            *source_columns(results),
-        ]
-        if any(result.open for result in results):
-            rejected = [result.open.rejection if result.open else ABSENT for result in results]
-            columns.append(texts("Rejected by", rejected))
         caption = f"Sources on {set_name}"
         if any(result.intervals for result in results):
             caption += ", with 95 % intervals over trials"
-        table = as_page(_task_table(on_set, labels, columns), caption, "metrics")
+        table = task_table(on_set, source_columns(results), labels)
+        section = {"name": set_name, "results": as_page(table, caption, "metrics")}
         left_out = len(on_set) - len(confusions)
-        sections.append(SourceSection(set_name, table, confusions, left_out))
+        sections.append({**section, "confusions": confusions, "left_out": left_out})
     return sections
 
 
 def localisation_tables(located: Sequence[TaskResult[LocatedResult]]) -> list[PageTable]:
     """Return a table per set, with its systems sorted by range EER."""
-    labels = _system_labels(located)
+    labels = system_labels(located, _TASK_LABEL)
     tables = []
-    for set_name in sets_of(located):
-        on_set = [entry for entry in located if entry.set == set_name]
-        on_set.sort(key=lambda entry: entry.result.range_eer)
-        columns: Columns = []
-        for column, values in located_columns(each(on_set, "result")):
-            columns.append((column, values))
-            # The frame length follows the point EER, to which it applies.
-            if column is POINT_EER:
-                hops = [Value(e.result.hop_s, text=f"{1000 * e.result.hop_s:g} ms") for e in on_set]
-                columns.append((Column("hop_s", "Frames of"), hops))
-        chosen = each(on_set, "result.threshold_of")
-        words = ["this set itself" if name == set_name else name for name in chosen]
-        columns.append(texts("Chosen on", words))
+    for set_name, on_set in by_set(located).items():
+        on_set.sort(key=lambda entry: entry.result.numbers["range_eer"])
         drawn = dict.fromkeys(filter(None, each(on_set, "result.drawn")))
         caption = f"Localisation on {set_name}"
         if drawn:
             caption += f", with 95 % intervals over {' or '.join(drawn)}"
-        tables.append(as_page(_task_table(on_set, labels, columns), caption, "metrics"))
+        columns = located_columns(each(on_set, "result"), set_name)
+        tables.append(as_page(task_table(on_set, columns, labels), caption, "metrics"))
     return tables
 
 
-def _system_labels(entries: Sequence[TaskResult[Result]]) -> dict[str, str]:
+def system_labels(entries: Sequence[TaskResult[Result]], length: int) -> dict[str, str]:
+    """Return labels of the systems of some results, of at most about `length` characters."""
     systems = list(dict.fromkeys(entry.system for entry in entries))
-    return dict(zip(systems, labels_of(systems, _TASK_LABEL), strict=True)) if systems else {}
+    return dict(zip(systems, labels_of(systems, length), strict=True)) if systems else {}
 
 
-def _task_table(
-    on_set: Sequence[TaskResult[Result]], labels: Mapping[str, str], columns: Columns
+def task_table(
+    on_set: Sequence[TaskResult[Result]],
+    columns: Columns,
+    labels: Mapping[str, str],
+    notes: Sequence[str] = (),
 ) -> Table:
+    """Return the table of the results on a set, for the page and papers."""
     systems = each(on_set, "system")
-    networks = texts("Network", each(on_set, "network"))
-    return Table(systems, [networks, *columns], "System", labels=[labels[name] for name in systems])
+    networks = texts("Network", each(on_set, "network"), in_papers=False)
+    shown = [labels[name] for name in systems]
+    return Table(systems, [networks, *columns], "System", notes, shown)

@@ -442,65 +442,66 @@ class _SortedStretches:
         return RangeEer(float((frr[best] + far[best]) / 2), float(self._thresholds[best]))
 
 
-POINT_EER = rate("point_eer", "Point EER", states_unit=True)
-COLUMNS = (
+_COLUMNS = (
     rate("range_eer", "Range EER", states_unit=True),
-    POINT_EER,
+    rate("point_eer", "Point EER", states_unit=True),
     Column("f1", "F1", lower_is_better=False),
     Column("iou", "IoU", lower_is_better=False),
     Column("precision", "Precision", lower_is_better=False, in_papers=False),
     Column("recall", "Recall", lower_is_better=False, in_papers=False),
     Column("threshold", "Threshold", lower_is_better=None, in_papers=False),
 )
-_EERS = {"range_eer": "range EER", "point_eer": "point EER"}
-_AGREEMENT = ("f1", "iou", "precision", "recall")
-_NUMBERS = (*_EERS, "hop_s", "threshold", *_AGREEMENT)
+# In a terminal.
+_SHORT = (
+    rate("range_eer", "range EER", 3, states_unit=True),
+    rate("point_eer", "point EER", 3, states_unit=True),
+    Column("f1", "F1"),
+    Column("iou", "IoU"),
+)
 
 
 @dataclass(frozen=True)
 class LocatedResult:
-    """The localisation results of a network on a set, as fractions.
+    """The localisation results of a network on a set.
 
     Attributes:
-        hop_s: Length of the frames of the point EER, in seconds.
+        numbers: Rates over seconds and frames as fractions, and their threshold, by name; 'hop_s'
+            is the length of the frames of the point EER, in seconds.
         threshold_of: Set on which the threshold was chosen.
-        f1, iou, precision, recall: Rates over seconds, at the threshold.
         intervals: Intervals of 'range_eer', 'f1' and 'iou'; empty if none were drawn.
         drawn: Bootstrap units of the intervals, such as '6 speakers'.
     """
 
-    range_eer: float
-    point_eer: float
-    hop_s: float
-    threshold: float
+    numbers: Mapping[str, float]
     threshold_of: str
-    f1: float
-    iou: float
-    precision: float
-    recall: float
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     drawn: str = ""
 
 
-def located_columns(results: Sequence[LocatedResult]) -> Columns:
-    """Return the columns of some results for pages and papers."""
+def located_columns(results: Sequence[LocatedResult], set_name: str) -> Columns:
+    """Return the columns of some results on a set, for pages and papers."""
+    numbers = each(results, "numbers")
     columns: Columns = []
-    for column in COLUMNS:
+    for column in _COLUMNS:
         drawn = [result.intervals.get(column.key) for result in results]
-        columns.append((column, Value.with_intervals(each(results, column.key), drawn)))
-    return columns
+        values = Value.with_intervals([known[column.key] for known in numbers], drawn)
+        columns.append((column, values))
+    hops = [Value(known["hop_s"], text=f"{1000 * known['hop_s']:g} ms") for known in numbers]
+    # Behind the point EER, to which the frame length applies.
+    columns.insert(2, (Column("hop_s", "Frames of", in_papers=False), hops))
+    chosen = each(results, "threshold_of")
+    words = ["this set itself" if name == set_name else name for name in chosen]
+    return [*columns, texts("Chosen on", words, in_papers=False)]
 
 
 def located_text(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the records of a run as a table of aligned text."""
-    results = list(map(located_result, records))
-    columns: Columns = [texts("set", [str(entry["set"]) for entry in records], is_left=True)]
-    shown = [rate(key, name, 3, states_unit=True) for key, name in _EERS.items()]
-    for column in (*shown, Column("f1", "F1"), Column("iou", "IoU")):
-        columns.append(column.with_values(each(results, column.key)))
-    columns.append(texts("threshold of", each(results, "threshold_of"), is_left=True))
-    networks = [str(entry["network"]) for entry in records]
-    return "\n".join(as_lines(Table(networks, columns, "network")))
+    columns: Columns = [texts("set", [entry["set"] for entry in records], is_left=True)]
+    for column in _SHORT:
+        columns.append(column.with_values([entry[column.key] for entry in records]))
+    origins = [entry["threshold_of"] for entry in records]
+    columns.append(texts("threshold of", origins, is_left=True))
+    return "\n".join(as_lines(Table([entry["network"] for entry in records], columns, "network")))
 
 
 def located_record(
@@ -518,6 +519,7 @@ def located_record(
     """
     # A run measures a single resolution, that of its frames.
     point = result.points[0]
+    rates = result.agreement.rates()
     record: dict[str, Any] = {
         "network": network,
         "set": set_name,
@@ -526,7 +528,7 @@ def located_record(
         "hop_s": point.hop_s,
         "threshold": result.threshold,
         "threshold_of": threshold_of,
-        **{name: getattr(result.agreement, name) for name in _AGREEMENT},
+        **{name: rates[name] for name in ("f1", "iou", "precision", "recall")},
         "seconds": asdict(result.agreement),
     }
     if intervals is not None:
@@ -543,8 +545,8 @@ def located_result(record: Mapping[str, Any]) -> LocatedResult:
         ValueError, TypeError, KeyError: the record was not written by `located_record`.
     """
     return LocatedResult(
-        threshold_of=str(record["threshold_of"]),
-        intervals=read_intervals(record),
-        drawn=str(record.get("intervals_over", "")),
-        **{name: float(record[name]) for name in _NUMBERS},
+        {name: float(record[name]) for name in ("hop_s", *each(_COLUMNS, "key"))},
+        str(record["threshold_of"]),
+        read_intervals(record),
+        str(record.get("intervals_over", "")),
     )

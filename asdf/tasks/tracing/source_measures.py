@@ -27,7 +27,7 @@ from asdf.metrics.intervals import Interval, rate_interval, read_intervals
 from asdf.metrics.validation import TaskMetric
 from asdf.tables.panels import Matrix
 from asdf.tables.renderers import as_lines
-from asdf.tables.table import Columns, Table, Value, counts, each, rate
+from asdf.tables.table import Columns, Table, Value, counts, each, rate, texts
 from asdf.tasks.tracing.source_scores import NO_CLASS, SourceScores
 from asdf.text import aligned
 
@@ -419,12 +419,22 @@ def metric_values(result: SourceResult) -> dict[str, float]:
 
 
 def source_columns(results: Sequence[SourceResult]) -> Columns:
-    """Return the columns of some results; open-set columns if any result has them."""
-    columns: Columns = []
-    for column in (*_CLOSED, *(_OPEN if any(result.open for result in results) else ())):
+    """Return the columns of some results for pages and papers; open-set ones if any has them."""
+    sizes = [len(result.classes) for result in results]
+    columns: Columns = [
+        texts("Column", each(results, "column"), in_papers=False),
+        counts("Classes", sizes, in_papers=False),
+        counts("Known", each(results, "known"), in_papers=False),
+        counts("Unknown", each(results, "unknown"), in_papers=False),
+    ]
+    is_open = any(result.open for result in results)
+    for column in (*_CLOSED, *(_OPEN if is_open else ())):
         numbers = [metric_values(result).get(column.key) for result in results]
         drawn = [result.intervals.get(column.key) for result in results]
         columns.append((column, Value.with_intervals(numbers, drawn)))
+    if is_open:
+        rejected = [result.open.rejection if result.open else None for result in results]
+        columns.append(texts("Rejected by", rejected, in_papers=False))
     return columns
 
 

@@ -40,21 +40,21 @@ def run(tmp_path):
 
 def test_the_tables_of_sources_have_values_by_hand(run):
     dev, evaluated = source_sections(gathered(run).tasks.traced)
-    head, row = shown(dev.results)
+    head, row = shown(dev["results"])
     assert head == [
         *("System", "Network", "Column", "Classes", "Known", "Unknown"),
         *("Accuracy %", "Balanced %", "Macro-F1 %"),
     ]
     assert row == ["net", "epoch.2", "attack", "3", "5", "0", "60.00", "50.00", "43.33"]
-    head, row = shown(evaluated.results)
+    head, row = shown(evaluated["results"])
     assert head[-3:] == ["Unknown EER %", "OSCR %", "Rejected by"]
     assert row[4:] == ["5", "2", "60.00", "50.00", "43.33", "45.00", "30.00", "probability"]
-    (confusion,) = evaluated.confusions
+    (confusion,) = evaluated["confusions"]
     assert "A: called A 1, B 1; B: called B 2; C: called A 1" in confusion["svg"]
     assert shown(confusion["classes"])[2] == ["B", "2", "66.67", "100.00", "80.00"]
     result = evaluate_sources(traced(OPEN), replicates=20)
     interval = result.intervals["oscr"]
-    cell = evaluated.results.rows[0][10]
+    cell = evaluated["results"].rows[0][10]
     assert cell.value == 100 * result.open.oscr
     assert cell.interval == f"{100 * interval.low:.2f}–{100 * interval.high:.2f}"
 
@@ -86,7 +86,7 @@ def test_records_are_read_as_they_were_written(run):
         assert sources_record("epoch.2", "eval", read_back) == record
     (record,) = json.loads((run / "results" / "localisation.json").read_text())
     result = located_result(record)
-    assert (result.range_eer, result.threshold_of) == (record["range_eer"], "dev")
+    assert (result.numbers["range_eer"], result.threshold_of) == (record["range_eer"], "dev")
     interval = result.intervals["iou"]
     assert [interval.low, interval.high] == record["intervals"]["iou"]
     assert interval.value == record["iou"]
@@ -162,10 +162,10 @@ def test_several_runs_are_in_the_order_of_their_results(run, tmp_path):
     better = make_run(tmp_path / "better")
     write_traced(better, {"eval": traced(("A", "B", "B", "B", "A"))})
     _, evaluated = source_sections(gathered(run, better).tasks.traced)
-    rows = shown(evaluated.results)[1:]
+    rows = shown(evaluated["results"])[1:]
     assert [row[0] for row in rows] == ["better", "net"]
     assert (rows[0][6], rows[0][9], rows[0][11]) == ("100.00", "–", "–")
-    names = [confusion["name"] for confusion in evaluated.confusions]
+    names = [confusion["name"] for confusion in evaluated["confusions"]]
     assert names == ["better on eval", "net on eval"]
 
 
@@ -198,7 +198,7 @@ def test_many_classes_have_no_matrix(tmp_path):
     many = type(scores).of_logits(scores.ids, "model", names, [names[0]] * 5, logits)
     write_traced(folder, {"eval": many})
     (section,) = source_sections(gathered(folder).tasks.traced)
-    (confusion,) = section.confusions
+    (confusion,) = section["confusions"]
     assert confusion["svg"] == ""
     assert len(confusion["classes"].rows) == 41
     read(report_page(gathered(folder)))
