@@ -18,11 +18,11 @@ import numpy as np
 from asdf.metrics.score_checks import rank_correlation
 from asdf.report.drawing import Figure
 from asdf.report.gathering import Gathered
-from asdf.report.result_tables import HeatMaps, step_words
+from asdf.report.result_tables import HeatMaps
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
-from asdf.tables.page_cells import PageTable, as_page
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks, words_at
+from asdf.tables.renderers import PageTable, as_page
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
 from asdf.tasks.studies.configurations import Configuration, effective_settings, find_configurations
 from asdf.tasks.studies.over_seeds import Spread, spread_of
@@ -322,7 +322,7 @@ def effect_maps(effects: Effects) -> HeatMaps:
         caption = f"EER in % on {set_name} by {down} and {across}"
         table = as_page(Table(rows, columns), caption, "heat")
         maps.append({"column": f"settings on {set_name}", "table": table})
-    return HeatMaps(maps, step_words(), 0, is_small=True)
+    return HeatMaps(maps, 0, is_small=True)
 
 
 def ranks_table(effects: Effects) -> PageTable:

@@ -30,8 +30,8 @@ from asdf.report.effect_pictures import effect_section
 from asdf.report.gathering import Gathered, fold_findings
 from asdf.report.llr_pictures import llr_section
 from asdf.report.result_tables import heat_maps, localisation_tables, source_sections
-from asdf.tables.page_cells import PageTable
 from asdf.tables.panels import Panel
+from asdf.tables.renderers import PageTable
 from asdf.tables.table import labels_of
 from asdf.tasks.studies.generalisation import generalisation_table
 from asdf.tasks.studies.left_out import left_out_tables

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -170,21 +170,10 @@ def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
     return figures
 
 
-@dataclass(frozen=True)
-class LlrSection:
-    """The likelihood ratios on a set.
-
-    Attributes:
-        sentences: Statements of the training data of each calibration, and of its quality on this
-            set.
-    """
-
-    sentences: list[str]
-    figures: list[Figure]
-
-
-def llr_section(gathered: Gathered, set_name: str) -> LlrSection | None:
+def llr_section(gathered: Gathered, set_name: str) -> dict[str, Any] | None:
     """Return the likelihood ratios of the calibrated networks on a set; None without any.
+
+    Its sentences state the training data of each calibration, and its quality on this set.
 
     Raises:
         AsdfError: a score file cannot be read.
@@ -208,7 +197,7 @@ def llr_section(gathered: Gathered, set_name: str) -> LlrSection | None:
                 f"{name} was calibrated on this very set: its ratios are less reliable on "
                 "other sets."
             )
-    return LlrSection(sentences, llr_figures(curves)) if curves else None
+    return {"sentences": sentences, "figures": llr_figures(curves)} if curves else None
 
 
 def read_run_calibration(path: Path) -> Calibration | None:

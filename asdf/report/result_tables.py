@@ -22,7 +22,7 @@ from asdf.metrics.results import FEW, Condition
 from asdf.metrics.summary import TESTED, Summary
 from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered, Measurement, Result, TaskResult, by_set
-from asdf.tables.page_cells import HEAT_STEPS, Cell, PageTable, as_page, count_cell
+from asdf.tables.renderers import HEAT_STEPS, Cell, PageTable, as_page, count_cell
 from asdf.tables.table import (
     RATE,
     Column,
@@ -365,14 +365,18 @@ class HeatMaps:
 
     Attributes:
         maps: Column and table of each map.
-        steps: Ranges of EERs in % for each colour, in words.
         few: Number of trials of a class below which an EER has no colour.
     """
 
     maps: list[dict[str, Any]]
-    steps: list[str]
     few: int
     is_small: bool
+
+    @property
+    def steps(self) -> list[str]:
+        """The ranges of EERs in % of the colours."""
+        between = [f"{low:g}–{high:g}" for low, high in pairwise(HEAT_STEPS)]
+        return [f"< {HEAT_STEPS[0]:g}", *between, f"≥ {HEAT_STEPS[-1]:g}"]
 
 
 def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
@@ -404,13 +408,7 @@ def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
         # A row of trial counts, which the page's script keeps at the top in any sort order.
         spoofs = [Cell("Spoof trials", "", "pooled"), *map(count_cell, numbers)]
         maps.append({"column": column_name, "table": replace(page, rows=[spoofs, *page.rows])})
-    return HeatMaps(maps, step_words(), FEW, is_small) if maps else None
-
-
-def step_words() -> list[str]:
-    """Return the ranges of EERs in % of the colours."""
-    between = [f"{low:g}–{high:g}" for low, high in pairwise(HEAT_STEPS)]
-    return [f"< {HEAT_STEPS[0]:g}", *between, f"≥ {HEAT_STEPS[-1]:g}"]
+    return HeatMaps(maps, FEW, is_small) if maps else None
 
 
 def _condition_value(condition: Condition | None) -> Value:

@@ -16,7 +16,7 @@ from typing import Any
 from asdf.report.drawing import Record, is_finite_number, training_figure
 from asdf.report.gathering import Gathered
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
-from asdf.tables.page_cells import as_page
+from asdf.tables.renderers import as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, rate, texts
 from asdf.text import count_of
 from asdf.trials.how_scored import in_precision

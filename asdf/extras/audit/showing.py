@@ -10,9 +10,8 @@ import numpy as np
 from asdf.extras.audit.auditing import Audit, Rebalanced, Result
 from asdf.extras.audit.measuring import column_feature
 from asdf.report import Document, Figure, Items, Legend, Section, Verdict, document_page
-from asdf.tables.page_cells import as_page
 from asdf.tables.panels import Axis, Line, Panel, bars, nice_ticks, tick_text
-from asdf.tables.renderers import as_lines
+from asdf.tables.renderers import as_lines, as_page
 from asdf.tables.table import Table, Value, counts, each, p_values, rate, texts
 from asdf.text import count_of, lines_and_more, shorten
 

@@ -12,9 +12,16 @@ from asdf.extras.robustness.making import CLEAN, Condition
 from asdf.extras.robustness.running import CORRECTED, METRICS, Measured, Study
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import Document, Figure, Items, Legend, Section, Verdict, document_page
-from asdf.tables.page_cells import as_page
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text, words_at
-from asdf.tables.renderers import PACKAGES, as_json, as_latex, as_text, records_of, table_csv
+from asdf.tables.renderers import (
+    PACKAGES,
+    as_json,
+    as_latex,
+    as_page,
+    as_text,
+    records_of,
+    table_csv,
+)
 from asdf.tables.table import Column, Columns, Table, Value, each, p_values, rate, texts
 from asdf.text import count_of, lines_and_more
 

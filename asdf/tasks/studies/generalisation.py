@@ -36,8 +36,7 @@ from asdf.facts import PUBLISHED as PUBLISHED_TRIALS
 from asdf.facts import Published
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
-from asdf.tables.page_cells import PageTable, as_page
-from asdf.tables.renderers import as_json, as_latex, as_lines
+from asdf.tables.renderers import PageTable, as_json, as_latex, as_lines, as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, labels_of, rate, texts
 from asdf.tasks.studies.configurations import Configuration, Measured, find_configurations
 from asdf.tasks.studies.over_seeds import (

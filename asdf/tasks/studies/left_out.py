@@ -16,8 +16,7 @@ from functools import cached_property
 from asdf.metrics.results import Result
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
-from asdf.tables.page_cells import PageTable, as_page
-from asdf.tables.renderers import as_latex, as_text
+from asdf.tables.renderers import PageTable, as_latex, as_page, as_text
 from asdf.tables.table import RATE, Columns, Table, Value, counts, each, labels_of, rate, texts
 from asdf.tasks.studies.configurations import (
     Measured,

@@ -16,8 +16,7 @@ from asdf.metrics.bootstrap import SIGNIFICANT
 from asdf.metrics.detection import ASVSPOOF5, DetectionCost
 from asdf.metrics.results import Result
 from asdf.runs.evaluations import metrics_evaluations
-from asdf.tables.page_cells import PageTable, as_page
-from asdf.tables.renderers import as_lines
+from asdf.tables.renderers import PageTable, as_lines, as_page
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, labels_of, rate
 from asdf.tasks.studies.configurations import (
     Configuration,

@@ -51,10 +51,10 @@ def test_the_pictures_are_of_the_ratios_of_the_scores(run: Path) -> None:
         section = llr_section(gathered, name)
         bona_fide, spoof = llrs_of(run, name)
         total = cllr(bona_fide, spoof)
-        assert f"small on {name}: Cllr {total:.3f} bits" in section.sentences[1]
-        assert [figure.kind for figure in section.figures] == ["tippett", "ece", "reliability"]
+        assert f"small on {name}: Cllr {total:.3f} bits" in section["sentences"][1]
+        assert [figure.kind for figure in section["figures"]] == ["tippett", "ece", "reliability"]
         # The corners are those of the ratios: `test_llr_pictures` holds each plot against them.
-        tippett = section.figures[0].panels[0]
+        tippett = section["figures"][0].panels[0]
         for line, values in zip(tippett.lines, (bona_fide, spoof), strict=True):
             corners = np.array(line.points).reshape(-1, 2)
             share = 100 * float(np.mean(values / math.log(10) >= 0.6))
@@ -64,7 +64,7 @@ def test_the_pictures_are_of_the_ratios_of_the_scores(run: Path) -> None:
 def test_the_set_that_was_learnt_from_is_said_to_be(run: Path) -> None:
     calibrate(run)
     gathered = gathered_of(run)
-    dev, evaluated = (llr_section(gathered, name).sentences for name in ("dev", "eval"))
+    dev, evaluated = (llr_section(gathered, name)["sentences"] for name in ("dev", "eval"))
     assert "calibrated on dev: 40 bona fide and 60 spoofed recordings" in dev[0]
     assert len(dev) == 3 and "this very set" in dev[2]
     assert len(evaluated) == 2
@@ -103,5 +103,5 @@ def test_of_two_systems_only_the_calibrated_one_is_drawn(run: Path, tmp_path: Pa
     calibrate(run)
     other = make_run(tmp_path / "other", shift=3)
     section = llr_section(gathered_of(run, other), "eval")
-    assert [name for _, name in section.figures[0].legends[0].entries] == ["bona fide", "spoof"]
-    assert all(sentence.startswith("small") for sentence in section.sentences)
+    assert [name for _, name in section["figures"][0].legends[0].entries] == ["bona fide", "spoof"]
+    assert all(sentence.startswith("small") for sentence in section["sentences"])

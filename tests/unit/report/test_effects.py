@@ -47,7 +47,7 @@ def test_one_setting_is_a_plot_on_a_logarithmic_axis(one_setting):
     assert [panel.x.text(tick) for tick in panel.x.ticks] == ["1e-05", "0.0001", "0.001"]
     # The intervals of three means, and the line through them.
     assert len(list(filter(None, map(panel.path, panel.lines)))) == 4
-    assert section.points.rows[0][3].shown.startswith(f"{100 * mean:.2f} ± ")
+    assert section.points.rows[0][3].text.startswith(f"{100 * mean:.2f} ± ")
     page = report_page(gathered)
     assert 'data-plot="effect"' in page
     assert "The effect of settings as a table" in page
@@ -63,12 +63,12 @@ def test_two_settings_are_a_heat_map(tmp_path):
     section = effect_section(gathered_of(*folders))
     assert section.figure is None
     (heat,) = section.maps.maps
-    head = [cell.shown for cell in heat["table"].head]
+    head = [cell.text for cell in heat["table"].head]
     assert head == ["", "minibatch_size = 4", "minibatch_size = 16"]
     first = heat["table"].rows[0]
-    assert first[0].shown == "loss = 'aam_softmax'"
+    assert first[0].text == "loss = 'aam_softmax'"
     expected = [f"{100 * eer_of(tmp_path / f'aam_softmax-{size}'):.2f}" for size in (4, 16)]
-    assert [cell.shown for cell in first[1:]] == expected
+    assert [cell.text for cell in first[1:]] == expected
     assert re.fullmatch(r"h\d", first[1].css)
 
 
@@ -107,9 +107,9 @@ def test_more_settings_are_a_table_of_ranks_and_means(tmp_path):
         folders.append(make_seeded_run(folder, 0, shift=shift, sets=("eval",), **settings))
     section = effect_section(gathered_of(*folders))
     eers = [eer_of(folder) for folder in folders]
-    rows = {row[0].shown: row[2] for row in section.ranks.rows}
+    rows = {row[0].text: row[2] for row in section.ranks.rows}
     assert rows["network.initial_learning_rate"].value == pytest.approx(1)
-    means = rows["network.loss"].shown
+    means = rows["network.loss"].text
     assert f"'focal': {100 * np.mean(eers[::2]):.2f}" in means
 
 

@@ -22,7 +22,7 @@ from asdf.report.drawing import as_json
 from asdf.report.gathering import Measurement, ReportFinding, fold_findings
 from asdf.report.html_page import render
 from asdf.report.result_tables import published_results
-from asdf.tables.page_cells import heat_step
+from asdf.tables.renderers import heat_step
 from asdf.tasks.studies.generalisation import KNOWN_SETS, comparable
 from asdf.trials.how_scored import PUBLISHED, HowScored, ScoredLength
 from tests.unit.report.folders import HOSTILE, gathered_of, make_run

@@ -27,7 +27,7 @@ from tests.unit.report.test_page import read
 
 
 def shown(table) -> list[list[str]]:
-    return [[cell.shown for cell in row] for row in (table.head, *table.rows)]
+    return [[cell.text for cell in row] for row in (table.head, *table.rows)]
 
 
 @pytest.fixture

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 
 from asdf.metrics.bootstrap import Interval
-from asdf.tables.page_cells import as_page, heat_step
 from asdf.tables.renderers import (
     as_csv,
     as_json,
     as_latex,
     as_lines,
+    as_page,
     as_text,
     bounds_record,
     bounds_records,
+    heat_step,
     records_of,
     table_csv,
 )
@@ -63,13 +64,13 @@ def test_latex_has_an_interval_only_where_no_deviation_is_known():
 
 def test_the_page_has_all_digits_the_whole_names_and_the_intervals():
     page = as_page(TABLE, "a caption", "heat")
-    assert [cell.shown for cell in page.head] == ["System", "Trials", "dev", "Scored"]
+    assert [cell.text for cell in page.head] == ["System", "Trials", "dev", "Scored"]
     assert (page.head[2].value, page.rows[0][0].title) == ("dev_set", "first_system")
     first, second, third = (row[2] for row in page.rows)
-    assert (first.shown, first.value, first.mark, first.css) == ("4.50 ± 0.71", 4.5, "best", "best")
+    assert (first.text, first.value, first.mark, first.css) == ("4.50 ± 0.71", 4.5, "best", "best")
     assert (first.interval, first.remark) == ("3.00–6.00", " (2 seeds)")
-    assert (second.mark, second.css, third.shown) == ("lowest", "", "–")
-    assert (page.rows[0][1].shown, page.rows[0][1].value) == ("1,234", 1234)
+    assert (second.mark, second.css, third.text) == ("lowest", "", "–")
+    assert (page.rows[0][1].text, page.rows[0][1].value) == ("1,234", 1234)
     shaded = Table(["one"], [(rate("eer", is_shaded=True), [Value(0.045)])])
     assert as_page(shaded, "").rows[0][1].css == f"h{heat_step(0.045)}" == "h3"
 

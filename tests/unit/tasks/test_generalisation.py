@@ -110,7 +110,7 @@ def test_published_numbers_are_named_only_for_the_published_trials(one):
 
 def test_the_page_and_the_files_have_the_table(one, all_runs):
     table = generalisation_table(all_runs.generalisation)
-    assert [cell.shown for cell in table.head][:4] == ["Set", "Corpus", "Bona fide", "Spoof"]
+    assert [cell.text for cell in table.head][:4] == ["Set", "Corpus", "Bona fide", "Spoof"]
     assert table.rows[-1][4].mark == "best"
     assert "<h3>Generalisation</h3>" in report_page(one)
     lines = generalisation_text(one.generalisation).splitlines()

@@ -46,7 +46,7 @@ def test_means_and_deviations_are_those_of_numpy(folders, gathered):
     assert first.eer.deviation == np.std(eers, ddof=1)
     assert first.eer.interval.low < first.eer.mean < first.eer.interval.high
     table = seed_results_table(gathered.over_seeds, "eval")
-    assert [cell.shown for cell in table.rows[0]][:4] == [
+    assert [cell.text for cell in table.rows[0]][:4] == [
         "good-seed*",
         "3",
         f"{100 * np.mean(eers):.2f}",
@@ -68,7 +68,7 @@ def test_the_best_is_marked_where_the_tests_agree(gathered):
     assert "is significantly better than bad-seed*" in eval_sentence
     assert "p = 0.002 (paired by seed and trials); over seeds alone, p = 0.0" in eval_sentence
     table = seeds_table(gathered.over_seeds, gathered.sets)
-    marks = [(row[0].shown, row[-1].mark) for row in table.rows]
+    marks = [(row[0].text, row[-1].mark) for row in table.rows]
     assert marks == [("good-seed*", "best"), ("bad-seed*", "")]
 
 

@@ -16,8 +16,8 @@ from asdf.metrics.calibration import Calibration
 from asdf.report import Document, Figure, Items, Section, Verdict, document_page, llr_figures
 from asdf.scoring.columns import four_digits, join_placed
 from asdf.scoring.scored import BONA_FIDE, MIXED, SPOOF, Scored, WindowScore
-from asdf.tables.page_cells import ABSENT, Cell, PageTable
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks, time_axis
+from asdf.tables.renderers import ABSENT, Cell, PageTable
 from asdf.text import printable
 
 _WIDTH = 520
