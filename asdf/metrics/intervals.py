@@ -154,9 +154,9 @@ def proportion_bounds(errors: float, trials: float, level: float = 0.95) -> tupl
     return low, beta_quantile(1 - tail, errors + 0.5, right + 0.5)
 
 
-def exact_bounds(errors: int, trials: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact interval of a proportion: Clopper and Pearson, Biometrika 26, 1934."""
-    tail = (1 - level) / 2
+def exact_bounds(errors: int, trials: int) -> tuple[float, float]:
+    """Return the exact 95 % interval of a proportion: Clopper and Pearson, Biometrika 26, 1934."""
+    tail = (1 - 0.95) / 2
     right = trials - errors
     low = beta_quantile(tail, errors, right + 1) if errors else 0.0
     high = beta_quantile(1 - tail, errors + 1, right) if right else 1.0

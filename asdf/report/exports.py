@@ -16,19 +16,20 @@ from typing import Any
 
 from asdf.metrics.decisions import DECISION_METRICS
 from asdf.metrics.detection import ASVSPOOF5
-from asdf.metrics.metric_columns import METRICS, defined
+from asdf.metrics.metric_columns import EER, METRICS, MIN_DCF, defined
 from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary, Tandem
 from asdf.report.paper_tables import to_latex
 from asdf.runs.layout import layout_of_score_file, network_of_score_file
-from asdf.tables.renderers import as_csv, as_json, as_latex, bounds_records
-from asdf.tables.table import Columns, Table, Value, counts, each, labels_of
+from asdf.tables.renderers import as_csv, as_json, as_latex, bounds_records, records_of
+from asdf.tables.table import Columns, Table, Value, counts, each, labels_of, texts
 from asdf.tasks.studies.configurations import Configuration, group_runs, recorded_seed
 from asdf.tasks.studies.over_seeds import spread_of
 from asdf.tasks.studies.seed_results import (
     SEEDS_LEAD,
     Member,
     OverSeeds,
+    SeedResult,
     measure_set,
     validation_cost,
 )
@@ -194,20 +195,17 @@ def over_seeds_of(
         paths: Score file of each system.
         groups: Configuration of each file on the command line; '' for none.
     """
-    names = each(summaries, "name")
-    over = OverSeeds(configurations_of(names, paths, groups), cost=summaries[0].cost)
+    configurations = configurations_of(each(summaries, "name"), paths, groups)
+    over = OverSeeds(configurations, cost=summaries[0].cost)
     if not over.has_groups:
         return OverSeeds()
-    systems = dict(zip(names, zip(summaries, paths, strict=True), strict=True))
-    members: dict[str, list[Member]] = {}
-    for known in over.configurations:
-        for system, seed in zip(known.systems, known.seeds, strict=True):
-            summary, path = systems[system]
-            run, network = _run_of(path), network_of_score_file(path.absolute())
-            validated = validation_cost(run, str(network)) if run and network else None
-            read = partial(lambda scores: (scores, trials), summary.scores)
-            member = Member(system, seed, summary.result, read, validated)
-            members.setdefault(known.name, []).append(member)
+    members = []
+    for summary, path in zip(summaries, paths, strict=True):
+        run, network = _run_of(path), network_of_score_file(path.absolute())
+        validated = validation_cost(run, str(network)) if run and network else None
+        read = partial(lambda scores: (scores, trials), summary.scores)
+        seed = over.seeds[summary.name]
+        members.append(Member(summary.name, seed, summary.result, read, validated))
     measure_set(over, summaries[0].set, members, replicates)
     return over
 
@@ -215,9 +213,7 @@ def over_seeds_of(
 def json_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
     """Return the JSON of score files, with a record for each configuration of several seeds."""
     records = list(map(record, summaries))
-    for result in over.results():
-        if len(result.seeds) < 2:
-            continue
+    for result in _of_several_seeds(over):
         entry: dict[str, Any] = {
             "configuration": result.name,
             "set": result.set,
@@ -225,16 +221,18 @@ def json_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
             "seeds": list(result.seeds),
         }
         for name, spread in (("eer", result.eer), ("min_dcf", result.min_dcf)):
-            entry[f"mean_{name}"] = spread.mean
-            entry[f"deviation_{name}"] = spread.deviation
+            entry |= {f"mean_{name}": spread.mean, f"deviation_{name}": spread.deviation}
             bounds = spread.interval
-            shown = None if bounds is None else {"low": bounds.low, "high": bounds.high}
-            entry[f"interval_95_{name}"] = shown
+            entry[f"interval_95_{name}"] = bounds and {"low": bounds.low, "high": bounds.high}
         if best := result.best:
             chosen = {"system": best.system, "eer": best.eer, "chosen_by": best.chosen_words}
             entry["best"] = chosen
         records.append(entry)
     return as_json(records)
+
+
+def _of_several_seeds(over: OverSeeds) -> list[SeedResult]:
+    return [result for result in over.results() if len(result.seeds) > 1]
 
 
 def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
@@ -243,34 +241,24 @@ def csv_with_seeds(summaries: Sequence[Summary], over: OverSeeds) -> str:
     Their `kind` is 'seed mean', with the interval of the mean, and 'seed deviation'.
     """
     costs = _costs(summaries[0])
-    records = []
-    for result in over.results():
-        if len(result.seeds) < 2:
-            continue
-        common = {"system": result.name, "set": result.set, **costs}
-        mean: dict[str, Any] = {**common, "kind": "seed mean"}
-        deviation: dict[str, Any] = {**common, "kind": "seed deviation"}
-        for name, spread in (("eer", result.eer), ("min_dcf", result.min_dcf)):
-            mean[name] = spread.mean
-            deviation[name] = spread.deviation
-            if spread.interval is not None:
-                mean[f"{name}_low"] = spread.interval.low
-                mean[f"{name}_high"] = spread.interval.high
-        records += [mean, deviation]
-    return to_csv(summaries) + as_csv([*CSV_COLUMNS, *costs], records, has_head=False)
+    rows = []
+    for result in _of_several_seeds(over):
+        columns: Columns = [texts("kind", ["seed mean", "seed deviation"])]
+        for metric, spread in ((EER, result.eer), (MIN_DCF, result.min_dcf)):
+            columns.append((metric, [Value.of_spread(spread), Value(spread.deviation)]))
+        for of_kind in records_of(Table([result.name] * 2, columns, "system")):
+            rows.append({**of_kind, "set": result.set, **costs})
+    return to_csv(summaries) + as_csv([*CSV_COLUMNS, *costs], rows, has_head=False)
 
 
 def latex_with_seeds(
-    summaries: Sequence[Summary],
-    leading: Mapping[str, int],
-    over: OverSeeds,
-    intervals: str = "speakers",
+    summaries: Sequence[Summary], leading: Mapping[str, int], over: OverSeeds
 ) -> str:
     """Return the tables of `to_latex`, and one of the configurations with several seeds.
 
     The latter has means and standard deviations over seeds, by metric.
     """
-    latex = to_latex(summaries, leading, intervals)
+    latex = to_latex(summaries, leading)
     if not over.by_set:
         return latex
     results = over.results()

@@ -26,18 +26,7 @@ from asdf.report.result_tables import (
     value_heading,
 )
 from asdf.tables.renderers import BEST, PACKAGES, as_latex, as_lines, as_sheet, as_text, bracketed
-from asdf.tables.table import (
-    RATE,
-    Column,
-    Columns,
-    Table,
-    Value,
-    counts,
-    each,
-    labels_of,
-    rate,
-    texts,
-)
+from asdf.tables.table import RATE, Column, Columns, Table, counts, each, labels_of, rate, texts
 from asdf.tasks.localisation.located_measures import located_columns
 from asdf.tasks.studies.generalisation import generalisation_to_latex
 from asdf.tasks.studies.left_out import left_out_latex
@@ -148,23 +137,15 @@ def decision_lines(summary: Summary, column: str) -> list[str]:
     return as_lines(Table(list(rows), columns, column))
 
 
-def to_latex(
-    summaries: Sequence[Summary],
-    leading: Mapping[str, int] | None = None,
-    intervals: str = "speakers",
-) -> str:
+def to_latex(summaries: Sequence[Summary], leading: Mapping[str, int]) -> str:
     """Return a table of systems by metric and, for each column, one of EERs by condition.
 
     Args:
         leading: Index of the system that is significantly the best, by metric (see
             `summary.leaders`); its value is bold.
-        intervals: Units that they are over, 'speakers' where these are known, or 'trials'.
     """
-    leading = leading or {}
     names = labels_of(each(summaries, "name"), _LABEL)
     columns: Columns = [*metric_columns(summaries, leading)]
-    if intervals == "trials":
-        columns = [(metric, list(map(_over_trials, values))) for metric, values in columns]
     lengths = [summary.scored.describe() for summary in summaries]
     scored = f"scored: {'; '.join(dict.fromkeys(lengths))}"
     notes = [scored]
@@ -186,10 +167,6 @@ def to_latex(
             table = as_latex(Table(names, f1s, "System", [scored]))
             parts.append(f"% macro-F1 in per cent by {column}\n{table}")
     return PACKAGES + "\n".join(parts)
-
-
-def _over_trials(value: Value) -> Value:
-    return replace(value, intervals={k: v for k, v in value.intervals.items() if k == "trials"})
 
 
 def _interval_notes(columns: Columns) -> list[str]:

@@ -6,10 +6,11 @@ system is marked as the best only if a test over seeds supports it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT
@@ -114,6 +115,12 @@ class OverSeeds:
         """Whether any configuration has several seeds."""
         return any(len(known.systems) > 1 for known in self.configurations)
 
+    @property
+    def seeds(self) -> dict[str, str]:
+        """The seed of each system."""
+        pairs = (zip(known.systems, known.seeds, strict=True) for known in self.configurations)
+        return dict(chain.from_iterable(pairs))
+
     def results(self) -> list[SeedResult]:
         """Return the results of all sets."""
         return [result for results in self.by_set.values() for result in results]
@@ -166,17 +173,15 @@ def measure_over_seeds(
     over = OverSeeds(find_configurations(runs, names, measurements))
     if not over.has_groups:
         return OverSeeds()
-    for set_name in dict.fromkeys(measured.summary.set for measured in measurements):
-        on_set = {m.system: m for m in measurements if m.summary.set == set_name}
-        members: dict[str, list[Member]] = {}
-        for configuration in over.configurations:
-            for system, seed in zip(configuration.systems, configuration.seeds, strict=True):
-                if system in on_set:
-                    run, network = runs[on_set[system].run], on_set[system].network
-                    read = partial(read_scored, run, network, set_name)
-                    result = on_set[system].summary.result
-                    member = Member(system, seed, result, read, validation_cost(run, network))
-                    members.setdefault(configuration.name, []).append(member)
+    seeds = over.seeds
+    by_set: dict[str, list[Member]] = {}
+    for known in measurements:
+        run, result = runs[known.run], known.summary.result
+        read = partial(read_scored, run, known.network, known.summary.set)
+        validated = validation_cost(run, known.network)
+        member = Member(known.system, seeds[known.system], result, read, validated)
+        by_set.setdefault(known.summary.set, []).append(member)
+    for set_name, members in by_set.items():
         measure_set(over, set_name, members, replicates)
     return over
 
@@ -187,19 +192,18 @@ def read_scored(run: RunFolder, network: str, set_name: str) -> tuple[Scores, Tr
     return run.scores(network, set_name), run.trials(set_name)
 
 
-def measure_set(
-    over: OverSeeds, set_name: str, members: Mapping[str, Sequence[Member]], replicates: int
-) -> None:
-    """Add the results of all configurations on a set, by configuration name, and test the first.
+def measure_set(over: OverSeeds, set_name: str, members: Sequence[Member], replicates: int) -> None:
+    """Add the results of all configurations on a set, and test the first.
 
     Args:
-        members: Systems of each configuration that were scored on the set, by configuration name.
+        members: Systems that were scored on the set.
     """
+    by_name = {member.system: member for member in members}
     results = []
     for configuration in over.configurations:
-        if configuration.name not in members:
+        of_set = [by_name[name] for name in configuration.systems if name in by_name]
+        if not of_set:
             continue
-        of_set = members[configuration.name]
         eer = spread_of(each(of_set, "result.eer"))
         min_dcf = spread_of(each(of_set, "result.min_dcf"))
         draws = None

@@ -114,7 +114,7 @@ def test_an_attack_called_as_the_pooled_result_is_not_it():
     assert rows["'mean'"][0][0] == rates["mean"]
     head = next(line for line in systems_text(both, {}).splitlines() if "'pooled'" in line)
     assert head.split() == ["'mean'", "'pooled'", "mean"]
-    heading = next(line for line in to_latex(both).splitlines() if "'pooled'" in line)
+    heading = next(line for line in to_latex(both, {}).splitlines() if "'pooled'" in line)
     assert heading == r"System & 'mean' & 'pooled' & pooled \\"
 
 
