@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from asdf.metrics.bootstrap import Interval
-from asdf.metrics.summary import Summary
+from asdf.metrics.summary import TESTED, Summary
 from asdf.tables.table import Column, Value
 
 
@@ -121,15 +121,24 @@ def metric_columns(
         leading: Index of the system that is significantly the best by each metric (see
             `summary.leaders`).
     """
-    columns = []
-    for metric in defined(summaries):
-        values = []
-        for index, summary in enumerate(summaries):
-            number = metric.of(summary)
-            intervals = {} if number is None else intervals_of(metric, summary)
-            values.append(Value(number, intervals, is_best=index == leading.get(metric.key)))
-        columns.append((metric, values))
-    return columns
+    return [
+        (metric, metric_values(metric, summaries, leading.get(metric.key)))
+        for metric in defined(summaries)
+    ]
+
+
+def metric_values(metric: Metric, summaries: Sequence[Summary], leader: int | None) -> list[Value]:
+    """Return the values of a metric; that of the system at `leader` is the best by a test."""
+    numbers = [metric.of(summary) for summary in summaries]
+    known = [number for number in numbers if number is not None]
+    # Without a test none is marked, nor is a lowest value that several systems share.
+    marks_lowest = metric.key in TESTED and len(known) > 1 and known.count(min(known)) == 1
+    values = []
+    for index, (number, summary) in enumerate(zip(numbers, summaries, strict=True)):
+        intervals = {} if number is None else intervals_of(metric, summary)
+        is_lowest = marks_lowest and number == min(known)
+        values.append(Value(number, intervals, index == leader, is_lowest=is_lowest))
+    return values
 
 
 def defined(summaries: Sequence[Summary]) -> list[Metric]:

@@ -76,21 +76,6 @@ class Effects:
         return sorted(texts, key=value_order)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Positions of the values of a setting on an axis.
-
-    Attributes:
-        positions: Position of each value, by its text.
-        is_log: Whether the axis is logarithmic.
-        is_number: Whether the values are numbers; otherwise they are evenly spaced.
-    """
-
-    positions: dict[str, float]
-    is_log: bool = False
-    is_number: bool = True
-
-
 def number_of(text: str) -> float | None:
     """Return the number that the text of a setting represents; None for any other value."""
     try:
@@ -107,17 +92,6 @@ def value_order(text: str) -> tuple[float, str]:
     """Return a sort key for values: numbers by size, then other texts by name."""
     number = number_of(text)
     return (math.inf if number is None else number, text)
-
-
-def scale_of(texts: Sequence[str]) -> Scale:
-    """Return positions of values: linear, logarithmic if that suits, or evenly spaced."""
-    numbers = [number_of(text) for text in texts]
-    known = [number for number in numbers if number is not None]
-    if len(known) < len(texts):
-        return Scale({text: float(index) for index, text in enumerate(texts)}, is_number=False)
-    # 0 and negative values have no logarithm.
-    is_log = min(known) > 0 and max(known) / min(known) >= _LOG_RATIO
-    return Scale(dict(zip(texts, known, strict=True)), is_log)
 
 
 def find_effects(gathered: Gathered) -> Effects | None:
@@ -253,7 +227,9 @@ def _short_name(setting: str) -> str:
 def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Panel:
     """Return the EERs on sets by the values of one setting, with their intervals."""
     (setting,) = effects.settings
-    scale = scale_of(effects.values(0))
+    positions = positions_of(effects.values(0))
+    # There is nothing between values that are not numbers.
+    is_linked = None not in map(number_of, positions)
     words: list[str] = []
     lines = []
     rates = [0.0]
@@ -264,7 +240,7 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
             if set_name not in point.eers:
                 continue
             eer = point.eers[set_name]
-            x = scale.positions[point.values[0]]
+            x = positions[point.values[0]]
             points += [x, 100 * eer.mean]
             described[x] = f"{setting} = {point.values[0]}: EER {RATE.format(eer.mean)} %"
             if eer.interval is not None:
@@ -273,29 +249,39 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
                 rates.append(bounds[-1])
         rates += points[1::2]
         words += described.values()
-        # There is nothing between values that are not numbers.
-        if scale.is_number and len(points) > 2:
+        if is_linked and len(points) > 2:
             lines.append(Line(points, index))
         lines.append(Line(points, index, is_linked=False, mark_words=words_at(described)))
     top = 1.05 * max(rates) or 1.0  # without errors, every rate is 0
-    axes = (value_axis(scale, setting), Axis(0, top, nice_ticks(0, top, 5), "EER (%)"))
+    axes = (value_axis(positions, setting), Axis(0, top, nice_ticks(0, top, 5), "EER (%)"))
     text = f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}"
     return Panel(*axes, 360, 245, title, "effect", text, lines)
 
 
-def value_axis(scale: Scale, setting: str) -> Axis:
-    """Return the axis of a setting's values, with room on both sides."""
-    positions = sorted(scale.positions.values())
-    texts = {position: text for text, position in scale.positions.items()}
-    low, high = positions[0], positions[-1]
+def positions_of(texts: Sequence[str]) -> dict[str, float]:
+    """Return the position of each value on an axis: numbers, or evenly spaced."""
+    numbers = list(map(number_of, texts))
+    known = [number for number in numbers if number is not None]
+    return dict(zip(texts, known if len(known) == len(texts) else range(len(texts)), strict=True))
+
+
+def value_axis(positions: Mapping[str, float], setting: str) -> Axis:
+    """Return the axis of a setting's values, with room on both sides.
+
+    It is logarithmic if that suits their positions.
+    """
+    texts = {position: shorten(text, _TICK) for text, position in positions.items()}
+    places = sorted(positions.values())
+    low, high = places[0], places[-1]
     # Rounded up, so that there are at most `_MAX_TICKS`.
-    ticks = positions[:: -(-len(positions) // _MAX_TICKS)]
+    ticks = places[:: -(-len(places) // _MAX_TICKS)]
     shown = (ticks, _short_name(setting))
-    if scale.is_log:
+    # 0 and negative values have no logarithm.
+    if low > 0 and high / low >= _LOG_RATIO:
         room = (high / low) ** 0.06
-        return Axis(low / room, high * room, *shown, np.log, lambda at: shorten(texts[at], _TICK))
+        return Axis(low / room, high * room, *shown, np.log, texts.__getitem__)
     room = 0.06 * (high - low) or 0.5  # a single value has no extent
-    return Axis(low - room, high + room, *shown, text=lambda at: shorten(texts[at], _TICK))
+    return Axis(low - room, high + room, *shown, text=texts.__getitem__)
 
 
 def effect_maps(effects: Effects) -> HeatMaps:

@@ -261,7 +261,7 @@ class Gathered:
 
     Attributes:
         names: Distinct name of each run.
-        leading: System that is significantly the best, by set and metric (see `leaders`).
+        leading: Index (in `on`) of the system that is significantly the best, by set and metric.
         over_seeds: Results over seeds of systems that differ only in their seed.
         generalisation: Results on other corpora; None if all sets are of the training corpus.
         tasks: Results of tasks other than detection.
@@ -272,7 +272,7 @@ class Gathered:
     names: list[str]
     measurements: list[Measurement]
     findings: list[ReportFinding]
-    leading: dict[str, dict[str, str]] = field(default_factory=dict)
+    leading: dict[str, dict[str, int]] = field(default_factory=dict)
     over_seeds: OverSeeds = field(default_factory=OverSeeds)
     generalisation: Generalisation | None = None
     tasks: TaskResults = field(default_factory=TaskResults)
@@ -492,8 +492,7 @@ def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None
         return scores, speakers_of(scores, run.trials(set_name))
 
     results = [summary.result for summary in summaries]
-    for metric, index in leaders(results, read_scores, replicates).items():
-        gathered.leading[set_name][metric] = measured[index].system
+    gathered.leading[set_name] = leaders(results, read_scores, replicates)
 
 
 def shown_columns(trials: TrialList | None) -> list[str]:

@@ -204,8 +204,12 @@ def runs_to_latex(gathered: Gathered) -> str:
         return PACKAGES + "\n".join(tables)
     latex = [PACKAGES + as_latex(table_of_sets(gathered))]
     if gathered.generalisation is not None:
-        known = gathered.generalisation
-        latex.append(generalisation_to_latex(known, gathered.over_seeds, gathered.leading))
+        leading = {}
+        for set_name, known in gathered.leading.items():
+            if "eer" in known:
+                leading[set_name] = gathered.on(set_name)[known["eer"]].system
+        over = gathered.over_seeds
+        latex.append(generalisation_to_latex(gathered.generalisation, over, leading))
     return "\n".join([*latex, *tables])
 
 

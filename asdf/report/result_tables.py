@@ -17,9 +17,9 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from asdf.metrics.intervals import FEW_GROUPS, Interval
-from asdf.metrics.metric_columns import EER, Metric, defined, intervals_of
+from asdf.metrics.metric_columns import EER, Metric, metric_columns, metric_values
 from asdf.metrics.results import FEW, Condition
-from asdf.metrics.summary import TESTED, Summary
+from asdf.metrics.summary import Summary
 from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered, Measurement, Result, TaskResult, by_set
 from asdf.tables.renderers import HEAT_STEPS, Cell, PageTable, as_page, count_cell
@@ -93,7 +93,7 @@ def rank_words(gathered: Gathered, set_name: str) -> str:
     than = f"the lowest of {len(eers)} systems"
     if len(eers) == 2:
         than = "lower than that of the other system"
-    if "eer" in gathered.leading.get(set_name, {}):
+    if "eer" in gathered.leading[set_name]:
         return f", significantly {than}"
     others = eers.count(eers[0]) - 1
     if others and len(eers) == 2:
@@ -128,17 +128,16 @@ def system_columns(gathered: Gathered) -> Columns:
     """Return the EER of each system by set, for the page and papers."""
     columns: Columns = []
     for set_name in gathered.sets:
-        by_system = {measured.system: measured for measured in gathered.on(set_name)}
-        values = []
-        for system in gathered.systems:
-            if system not in by_system:
-                values.append(Value())
-                continue
-            scored = by_system[system].summary.scored
+        measured = gathered.on(set_name)
+        leader = gathered.leading[set_name].get("eer")
+        values = metric_values(EER, each(measured, "summary"), leader)
+        by_system = {}
+        for known, value in zip(measured, values, strict=True):
+            scored = known.summary.scored
             remark = in_precision(scored.precision) + role_words(scored.role)
-            value = _marked(gathered, by_system[system], EER)
-            values.append(replace(value, remark=remark))
-        columns.append((set_column(gathered, set_name), values))
+            by_system[known.system] = replace(value, remark=remark)
+        shown = [by_system.get(system, Value()) for system in gathered.systems]
+        columns.append((set_column(gathered, set_name), shown))
     return columns
 
 
@@ -153,11 +152,10 @@ def result_table(gathered: Gathered, set_name: str) -> PageTable:
     measured = gathered.on(set_name)
     summaries = each(measured, "summary")
     columns: Columns = []
-    for metric in defined(summaries):
-        values = [_marked(gathered, system, metric) for system in measured]
+    for metric, values in metric_columns(summaries, gathered.leading[set_name]):
         # Intervals have their own columns.
         columns.append((metric, [replace(value, intervals={}) for value in values]))
-        drawn = [intervals_of(metric, summary) for summary in summaries]
+        drawn = each(values, "intervals")
         for kind, heading in _INTERVALS.items():
             # Only if any system has them: an empty column would be confusing.
             if any(kind in known for known in drawn):
@@ -189,21 +187,6 @@ def shows_several_networks_of_a_run(gathered: Gathered) -> bool:
     """Whether readers could choose a network by its result on the set that is shown."""
     runs = {measured.system: measured.run for measured in gathered.measurements}
     return len(set(runs.values())) < len(runs)
-
-
-def _marked(gathered: Gathered, measured: Measurement, metric: Metric) -> Value:
-    """Return a value: 'best' if a test supports it, 'lowest' if it may be chance."""
-    summary = measured.summary
-    number = metric.of(summary)
-    bounds = {} if number is None else intervals_of(metric, summary)
-    if metric.key not in TESTED:
-        return Value(number, bounds)
-    is_best = gathered.leading.get(summary.set, {}).get(metric.key) == measured.system
-    others = [metric.of(other) for other in gathered.summaries_on(summary.set)]
-    known = [other for other in others if other is not None]
-    # A lowest value that several systems share is not marked.
-    is_lowest = len(known) > 1 and number == min(known) and known.count(min(known)) == 1
-    return Value(number, bounds, is_best, is_lowest=is_lowest)
 
 
 def interval_words(metric: Metric, interval: Interval | None) -> str | None:

@@ -402,14 +402,18 @@ def generalisation_json(known: Generalisation) -> str:
 
 
 def generalisation_to_latex(
-    known: Generalisation, over: OverSeeds, leading: Mapping[str, Mapping[str, str]]
+    known: Generalisation, over: OverSeeds, leading: Mapping[str, str]
 ) -> str:
-    """Return a table of configurations by set, with averages and pooled results."""
+    """Return a table of configurations by set, with averages and pooled results.
+
+    Args:
+        leading: System that is significantly the best by EER, by set.
+    """
     columns: Columns = []
     for row in known.rows:
         leader = row.leader
         if not row.sets:
-            leader = leading.get(row.name, {}).get("eer", "")
+            leader = leading.get(row.name, "")
             if results := over.by_set.get(row.name):
                 # Where seeds were compared, the test over seeds counts, not that of one network.
                 leader = results[0].name if over.is_leading(results[0]) else ""

@@ -10,7 +10,7 @@ import pytest
 from asdf.evaluation import evaluate, read_scores
 from asdf.metrics.score_checks import rank_correlation
 from asdf.report import report_page
-from asdf.report.effect_pictures import effect_section, find_effects, scale_of
+from asdf.report.effect_pictures import effect_section, find_effects, positions_of, value_axis
 from tests.unit.report.folders import gathered_of
 from tests.unit.report.seeded import make_seeded_run
 
@@ -121,12 +121,23 @@ def test_rank_correlation_is_that_of_scipy():
     assert rank_correlation([1, 1], [1, 2]) is None
 
 
-def test_scales():
-    assert scale_of(["1e-05", "0.001"]).is_log
-    assert not scale_of(["0", "10"]).is_log
-    assert not scale_of(["4", "16"]).is_log
-    assert scale_of(["'a'", "None"]).positions == {"'a'": 0, "None": 1}
-    assert not scale_of(["True", "False"]).is_number
+@pytest.mark.parametrize(
+    ("values", "ends", "is_log"),
+    [
+        # A hundred times as much, with 6 % of the logarithm on both sides.
+        (["1e-05", "0.001"], (1e-5 / 100**0.06, 1e-3 * 100**0.06), True),
+        (["0", "10"], (-0.6, 10.6), False),
+        (["4", "16"], (3.28, 16.72), False),
+        (["'a'", "None"], (-0.06, 1.06), False),
+        (["True", "False"], (-0.06, 1.06), False),
+    ],
+)
+def test_axes_of_values(values, ends, is_log):
+    axis = value_axis(positions_of(values), "network.loss")
+    assert (axis.low, axis.high) == pytest.approx(ends)
+    assert axis.scale(np.e) == pytest.approx(1 if is_log else np.e)
+    assert [axis.text(tick) for tick in axis.ticks] == values
+    assert axis.label == "loss"
 
 
 def test_runs_that_differ_in_nothing_or_in_too_much_are_no_sweep(tmp_path):
