@@ -14,7 +14,7 @@ from asdf.tables.panels import nice_ticks, time_axis
 from asdf.text import clock
 from tests.extras.forensic.case.test_command import CALIBRATION
 from tests.extras.service.conftest import network, running
-from tests.scripts.chromium import every, needs_chromium, one, start_browser, wait_for_drawing
+from tests.scripts.chromium import every, needs_chromium, one, wait_for_drawing
 from tests.scripts.test_service_page import choose, find, plain_detector, wait_for_result
 from tests.unit.conftest import small_settings, sound, write_small_network
 from tests.unit.report.folders import make_run
@@ -36,13 +36,6 @@ HEADING = "return document.querySelector('h1, h2, h3').textContent"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("look")
-
-
-@pytest.fixture(scope="module")
-def browser(folder):
-    browser = start_browser(folder / "chromium")
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture(scope="module")

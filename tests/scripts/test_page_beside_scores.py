@@ -9,12 +9,10 @@ from tests.extras.service.conftest import network, running
 from tests.extras.service.test_speakers_of_uploads import TURNS, as_rttm
 from tests.scripts.chromium import needs_chromium, one, wait_for_drawing
 from tests.scripts.test_service_page import (
-    browser,
     choose,
     find,
     open_page,
     plain_detector,
-    recording,
     rows,
     save_tables,
     wait_for_batch,
@@ -27,7 +25,7 @@ pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
 
 pytestmark = needs_chromium
-__all__ = ["browser", "network", "recording"]
+__all__ = ["network"]
 
 RATE = 16000
 

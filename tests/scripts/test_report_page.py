@@ -17,14 +17,7 @@ from asdf.evaluation import evaluate, read_scores
 from asdf.metrics.summary import Summary
 from asdf.report import gather, runs_in
 from tests.conftest import PATIENCE_S
-from tests.scripts.chromium import (
-    every,
-    needs_chromium,
-    one,
-    requested_addresses,
-    start_browser,
-    wait_for_drawing,
-)
+from tests.scripts.chromium import every, needs_chromium, one, requested_addresses, wait_for_drawing
 from tests.unit.report.folders import HOSTILE, make_run
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -35,13 +28,6 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    browser = start_browser(tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +52,7 @@ def summaries_of(folders: list[Path]) -> list[Summary]:
 def opened(browser, page):
     """Load the page; whatever a test does to it, it must log no error and fetch nothing."""
     browser.get_log("performance")
+    browser.get_log("browser")
     browser.get(page.as_uri())
     # The plots are redrawn when their width is first observed.
     wait_for_drawing(browser)

@@ -22,14 +22,8 @@ from asdf.runs.files import sha256_of
 from tests.conftest import PATIENCE_S, ROOT
 from tests.extras.service.conftest import LIMITS, TESTS, network, running
 from tests.extras.service.test_passes import Gate
-from tests.scripts.chromium import (
-    every,
-    needs_chromium,
-    one,
-    requested_addresses,
-    start_browser,
-    wait_for_drawing,
-)
+from tests.scripts.chromium import every, needs_chromium, one, requested_addresses, wait_for_drawing
+from tests.scripts.conftest import SPEECH
 from tests.unit.conftest import sound
 from tests.unit.shipped.test_shipped import voiced
 
@@ -44,16 +38,7 @@ pytestmark = needs_chromium
 __all__ = ["network"]
 
 TOKEN = "a token of sufficient length"
-# Of its windows of a second, the loud ones in the middle score differently.
-SPEECH = np.concatenate([0.02 * sound(48000), sound(48000, 1), 0.02 * sound(40000, 2)])
 WINDOW_S = 1.0
-
-
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("speech") / "two halves.wav"
-    soundfile.write(path, SPEECH, 16000)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -74,19 +59,6 @@ def plain_detector(network, **options) -> asdf.Detector:
 def served(detector):
     with running(detector) as service:
         yield service
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory, recording):
-    browser = start_browser(
-        tmp_path_factory.mktemp("chromium"),
-        "--use-fake-device-for-media-stream",
-        "--use-fake-ui-for-media-stream",
-        f"--use-file-for-fake-audio-capture={recording}",
-        "--autoplay-policy=no-user-gesture-required",
-    )
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture
