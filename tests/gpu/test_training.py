@@ -96,18 +96,20 @@ def test_networks_compile_to_one_graph_without_breaks(on_null_gpu, processes, ca
     assert results == [{"graphs": 1, "breaks": []}] * len(cases)
 
 
+XLS_R = {
+    NETWORK: f"{OURS}.SSL_AASIST",
+    "front_end.architecture": "wav2vec2_xlsr_300m",
+    "network.minibatch_size": 14,
+}
+
+
 def test_a_step_of_xls_r_300m_takes_no_more_memory_and_operations_than_it_did(on_null_gpu):
     """14 clips of 4 s in bf16; the memory is the allocator's, without cuDNN's workspaces."""
-    case = {
-        NETWORK: f"{OURS}.SSL_AASIST",
-        "front_end.architecture": "wav2vec2_xlsr_300m",
-        "network.minibatch_size": 14,
-    }
     cases = {
-        "": case,
-        ", norms in bf16": {**case, "computing.norms": "bf16"},
-        ", checkpointing": {**case, "front_end.gradient_checkpointing": True},
-        " in WavLM large's layout": {**case, "front_end.architecture": "wavlm_large"},
+        "": XLS_R,
+        ", norms in bf16": {**XLS_R, "computing.norms": "bf16"},
+        ", checkpointing": {**XLS_R, "front_end.gradient_checkpointing": True},
+        " in WavLM large's layout": {**XLS_R, "front_end.architecture": "wavlm_large"},
     }
     results = on_null_gpu("count_training", json.dumps(list(cases.values())), "steps")
     assert [result["waits"] for result in results] == [ONE_WAIT] * len(cases)
@@ -118,14 +120,8 @@ def test_a_step_of_xls_r_300m_takes_no_more_memory_and_operations_than_it_did(on
 
 def test_a_step_of_xls_r_300m_moves_no_more_bytes_than_it_did(on_null_gpu):
     """What operations read and write; norms in bf16, and what follows them, halve their part."""
-    case = {
-        NETWORK: f"{OURS}.SSL_AASIST",
-        "front_end.architecture": "wav2vec2_xlsr_300m",
-        "network.minibatch_size": 14,
-    }
-    long, short = on_null_gpu(
-        "count_bytes", json.dumps([case, {**case, "computing.norms": "bf16"}])
-    )
+    cases = [XLS_R, {**XLS_R, "computing.norms": "bf16"}]
+    long, short = on_null_gpu("count_bytes", json.dumps(cases))
     ratchets.check("bytes moved by XLS-R 300M", {"moved": long})
     ratchets.check("bytes moved by XLS-R 300M, norms in bf16", {"moved": short})
     assert short < 0.8 * long
@@ -150,15 +146,7 @@ GRAPHED: list[tuple[str, dict[str, object], int]] = [
         },
         6,
     ),
-    (
-        "XLS-R 300M",
-        {
-            NETWORK: f"{OURS}.SSL_AASIST",
-            "front_end.architecture": "wav2vec2_xlsr_300m",
-            "network.minibatch_size": 14,
-        },
-        2,
-    ),
+    ("XLS-R 300M", XLS_R, 2),
 ]
 
 
@@ -172,18 +160,27 @@ def test_a_step_with_graphs_is_a_few_launches_and_one_wait(on_null_gpu):
 
 
 @pytest.mark.skipif(_MOVE_ENDS is None, reason="this torch does not capture beside DDP")
-def test_two_gpus_exchange_gradients_after_the_replays(on_null_gpu):
+@pytest.mark.slow_but("tiny")
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [
+            ({NETWORK: f"{OURS}.SSL_AASIST", "computing.cuda_graphs": "auto"}, 0),
+            ({NETWORK: f"{OURS}.SSL_MHFA", "computing.cuda_graphs": "auto"}, 3),
+            ({NETWORK: f"{OURS}.SSL_AASIST", "computing.cuda_graphs": True}, 3),
+        ],
+        [({**XLS_R, "computing.cuda_graphs": True}, 3)],
+    ],
+    ids=["tiny", "XLS-R 300M"],
+)
+def test_two_gpus_exchange_gradients_after_the_replays(on_null_gpu, cases):
     """Batch norm over both exchanges within the graphs, and only on request."""
-    xls_r = {"front_end.architecture": "wav2vec2_xlsr_300m", "network.minibatch_size": 14}
-    cases = [
-        {NETWORK: f"{OURS}.SSL_AASIST", "computing.cuda_graphs": "auto"},
-        {NETWORK: f"{OURS}.SSL_MHFA", "computing.cuda_graphs": "auto"},
-        {NETWORK: f"{OURS}.SSL_AASIST", "computing.cuda_graphs": True, **xls_r},
-    ]
-    results = on_null_gpu("count_training", json.dumps(cases), "steps", processes=2)
-    assert [result["replays"] for result in results] == [0, 3, 3]
-    assert [result["waits"] for result in results] == 3 * [ONE_WAIT]
-    assert results[2]["operations"] + results[2]["collectives"] <= 100
+    settings = json.dumps([settings for settings, _ in cases])
+    results = on_null_gpu("count_training", settings, "steps", processes=2)
+    for result, (_, replays) in zip(results, cases, strict=True):
+        assert result["replays"] == replays
+        assert result["waits"] == ONE_WAIT
+        assert not replays or result["operations"] + result["collectives"] <= 100
 
 
 def test_graphs_are_replayed_for_whole_minibatches_and_captured_anew_when_the_front_end_learns(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,11 +23,12 @@ import soundfile
 import asdf
 from asdf.extras.service import ServiceLimits
 from asdf.extras.service.access import Names, Token
-from asdf.extras.service.app import make_app
 from asdf.extras.service.server import connection_options
-from asdf.extras.service.service import Service
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, write_small_network
+
+if TYPE_CHECKING:
+    from asdf.extras.service.service import Service
 
 TESTS = Path(__file__).resolve().parents[2]
 LIMITS = ServiceLimits(queue=64, max_mb=2, max_seconds=60, connections=1000)
@@ -111,7 +112,11 @@ def running(
     names: Sequence[str] = (),
 ) -> Iterator[Running]:
     """Run a service in a thread of this process, on any free port of this machine."""
+    # What describes its answers takes a second to import, and not every process of tests serves.
     from granian.server.embed import Server
+
+    from asdf.extras.service.app import make_app
+    from asdf.extras.service.service import Service
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

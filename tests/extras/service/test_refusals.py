@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import asdf
+from asdf.extras.service import exchange
 from asdf.extras.service.limits import ServiceLimits, for_clients
 from asdf.removed import option_has_left
 from tests.conftest import PATIENCE_S, ROOT
@@ -34,6 +35,12 @@ def connect(served) -> http.client.HTTPConnection:
 def error_of(answer) -> str:
     assert set(answer.json) == {"error"}
     return answer.json["error"]
+
+
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    """A service that waits for half a second for what a refused client may still send."""
+    monkeypatch.setattr(exchange, "_IDLE_S", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +107,7 @@ def test_two_hours_are_taken_by_default(detector):
     assert answer.json["recordings"][0]["seconds"] == 7200
 
 
-def test_a_stated_length_is_refused_before_anything_is_sent(served):
+def test_a_stated_length_is_refused_before_anything_is_sent(served, impatient):
     with closing(connect(served)) as connection:
         connection.putrequest("POST", "/score")
         connection.putheader("Content-Type", "audio/wav")
@@ -113,7 +120,7 @@ def test_a_stated_length_is_refused_before_anything_is_sent(served):
         )
 
 
-def test_a_stream_without_a_length_is_refused_where_it_is_too_long(served):
+def test_a_stream_without_a_length_is_refused_where_it_is_too_long(served, impatient):
     with closing(connect(served)) as connection:
         connection.putrequest("POST", "/score")
         connection.putheader("Content-Type", "audio/wav")
@@ -343,7 +350,7 @@ def test_a_full_service_refuses_more_until_one_is_done(detector):
         first.close()
 
 
-def test_a_client_that_is_too_slow_is_refused(detector):
+def test_a_client_that_is_too_slow_is_refused(detector, impatient):
     with running(detector, replace(LIMITS, upload_s=0.2)) as served:
         with closing(open_slow_upload(served)) as client:
             assert client.recv(100).startswith(b"HTTP/1.1 408 ")

@@ -9,8 +9,6 @@ from torch import nn
 from asdf.networks.tuning import LowRankLinear, merge_updates, update_map
 from asdf.settings.sections import Lora
 
-peft = pytest.importorskip("peft")
-
 
 class Small(nn.Module):
     def __init__(self):
@@ -42,6 +40,7 @@ def updated(dropout: float = 0.0) -> tuple[Small, Small]:
 
 
 def as_in_peft(plain: Small, network: Small) -> nn.Module:
+    peft = pytest.importorskip("peft")
     config = peft.LoraConfig(r=3, lora_alpha=7.0, target_modules=["first", "second"])
     theirs = peft.get_peft_model(copy.deepcopy(plain), config)
     with torch.no_grad():
