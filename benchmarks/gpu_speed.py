@@ -65,12 +65,12 @@ class Work:
 
 
 WORKS = (
-    Work("XLS-R 300M + AASIST", 14, 225.3, 1941, 55.8),
-    Work("the same, checkpointing", 14, 300.4, 2910, 70.8),
+    Work("XLS-R 300M + AASIST", 14, 225.3, 1967, 55.8),
+    Work("the same, checkpointing", 14, 300.4, 2936, 70.8),
     Work("the same, `computing.cuda_graphs`", 14, 225.3, 31, 55.8),
-    Work("the same", 64, 225.3, 1965, 192.3),
-    Work("front end frozen", 32, 76.5, 1038, 39.8),
-    Work("AASIST on waveforms", 24, 28.7, 559, 43.7),
+    Work("the same", 64, 225.3, 1991, 192.4),
+    Work("front end frozen", 32, 76.5, 1064, 39.8),
+    Work("AASIST on waveforms", 24, 28.7, 593, 43.7),
 )
 
 

@@ -24,7 +24,6 @@ from asdf.networks.back_ends.graph_back_end import (
     order_one_channel,
 )
 from asdf.networks.filters import SincFilters
-from asdf.networks.functions import largest_magnitudes
 from asdf.networks.interface import DetectorNetwork, repeat_short
 from asdf.settings.sections import Sections
 
@@ -70,8 +69,10 @@ class AASIST(GraphBackEnd, DetectorNetwork):
         x_BFT = self.conv_time(waveforms_BT, mask=masks_filters)
         x_B1FT = normalize_map(self.first_bn, self.pool_magnitudes(x_BFT))
         x_BCFT = self.encoder(order_one_channel(self.selu(x_B1FT)))
-        spectral_BCF, temporal_BCT = largest_magnitudes(x_BCFT, dims=(3, 2))
-        return self.readout(spectral_BCF.transpose(1, 2), temporal_BCT.transpose(1, 2))
+        magnitudes_BCFT = x_BCFT.abs()
+        spectral_BFC = magnitudes_BCFT.amax(dim=3).transpose(1, 2)
+        temporal_BTC = magnitudes_BCFT.amax(dim=2).transpose(1, 2)
+        return self.readout(spectral_BFC, temporal_BTC)
 
     def scoring_length(self, samples: int) -> int:
         """Return the number of samples up to the end of the last whole pooling window."""

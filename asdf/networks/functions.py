@@ -6,8 +6,7 @@ Invariant: outside a tracer, results are torch's up to the rounding of float32 (
 lengths wrongly. The functions of sizes become part of the graph instead.
 
 SELU, tanh and the softmax are for CPUs, where gradients are needed, and in packed layers (an
-engine); the maximum over a dimension is for GPUs, where it takes few operations: one of several
-equal maxima gets the gradient there, whereas on a CPU, with torch's operations, all share it.
+engine); products of many terms are for GPUs.
 
 SELU is computed in existing memory with the exponential function to base two. Torch computes exp(x)
 - 1 with a function that is also exact near 0, which takes ten times as long and changes no score.
@@ -21,7 +20,7 @@ parts of a sum.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -226,69 +225,6 @@ def softmax_mean(x: Tensor, scores: Tensor, dim: int) -> Tensor:
     # Large scores would overflow without it; it cancels out, so it needs no gradient.
     powers = (scores - scores.detach().amax(dim=dim, keepdim=True)).exp()
     return (x * powers).sum(dim=dim) / powers.sum(dim=dim)
-
-
-def largest(x: Tensor, dim: int) -> Tensor:
-    """Return the maximum over a dimension."""
-    if is_on_cpu(x):
-        return x.amax(dim=dim)
-    return _Largest.apply(x, dim)
-
-
-def largest_magnitudes(x: Tensor, dims: Sequence[int]) -> tuple[Tensor, ...]:
-    """Return the maximum magnitude over each of `dims` separately."""
-    if is_on_cpu(x):
-        magnitudes = x.abs()
-        return tuple(magnitudes.amax(dim=dim) for dim in dims)
-    return _LargestMagnitudes.apply(x, dims)
-
-
-class _Largest(torch.autograd.Function):
-    """The maximum over a dimension, whose backward pass avoids a copy of torch's zeros."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
-        values, index = x.max(dim=dim, keepdim=True)
-        ctx.save_for_backward(x, index)
-        ctx.dim = dim
-        return values.squeeze(dim)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        x, index = ctx.saved_tensors
-        of_x = torch.zeros_like(x)
-        source = gradient.unsqueeze(ctx.dim)
-        return of_x.scatter_(ctx.dim, index, source), None
-
-
-class _LargestMagnitudes(torch.autograd.Function):
-    """Maximum magnitudes over several dimensions, from one computation of the magnitudes."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dims: Sequence[int]) -> tuple[Tensor, ...]:
-        magnitudes = x.abs()
-        largest_of: list[Tensor] = []
-        indices: list[Tensor] = []
-        for dim in dims:
-            values, index = magnitudes.max(dim=dim, keepdim=True)
-            largest_of.append(values.squeeze(dim))
-            indices.append(index)
-        ctx.save_for_backward(x, *indices)
-        ctx.dims = dims
-        return tuple(largest_of)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        x, *indices = ctx.saved_tensors
-        of_x = torch.zeros_like(x)
-        for dim, index, gradient in zip(ctx.dims, indices, gradients, strict=True):
-            source = gradient.unsqueeze(dim)
-            # Added, since one number may be the largest over several dimensions.
-            of_x.scatter_add_(dim, index, source)
-        signs = x.sgn()
-        return of_x.mul_(signs), None
 
 
 # Number of terms from which a product is computed as a sum of products, and terms of each part.

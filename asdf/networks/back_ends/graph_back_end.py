@@ -37,21 +37,13 @@ from asdf.networks.back_ends.joined_branches import (
     copy_maps,
     pool,
 )
-from asdf.networks.back_ends.joined_gradients import Summary
 from asdf.networks.casting import (
     in_full_precision,
     is_short_on_gpu,
     weights_cast_together,
     without_autocast,
 )
-from asdf.networks.functions import (
-    LearningSELU,
-    is_on_cpu,
-    is_traced,
-    largest,
-    largest_magnitudes,
-    learns_on_cpu,
-)
+from asdf.networks.functions import LearningSELU, is_on_cpu, is_traced, learns_on_cpu
 
 
 class ResidualBlock(nn.Module):
@@ -187,10 +179,8 @@ class GraphBackEnd(nn.Module):
                 self._joins_branches(spectral_BSC)
                 and max(temporal_BTC.shape[1], spectral_BSC.shape[1]) <= _MOST_FILLED_UP
             )
-            if joins:
-                embeddings_BE = self._run_joined(temporal_BTC, spectral_BSC)
-            else:
-                embeddings_BE = _summarize(self._run_branches(temporal_BTC, spectral_BSC))
+            run = self._run_joined if joins else self._run_branches
+            embeddings_BE = _summarize(run(temporal_BTC, spectral_BSC))
         dropped_BE = F.dropout(embeddings_BE, EMBEDDING_DROPOUT, self.training)
         return embeddings_BE, in_full_precision(self.out_layer, dropped_BE)
 
@@ -225,8 +215,8 @@ class GraphBackEnd(nn.Module):
             (pair([self.pool_hT1, self.pool_hS1]), pair([self.pool_hT2, self.pool_hS2])),
         )
 
-    def _run_joined(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> Tensor:
-        """Return the embeddings of `_run_branches`, with both branches computed together."""
+    def _run_joined(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
+        """Return the graphs of `_run_branches`, with both branches computed together."""
         apart, joint, refine = self._attentions()
         both, pools = self._pools()
         maps = iter(copy_maps([apart, both, joint, pools, refine]))
@@ -238,7 +228,8 @@ class GraphBackEnd(nn.Module):
         x_GBJC, kinds = pool(next(maps), x_GBJC, kinds)
         refined = attend(next(maps), x_GBJC, masters_GBC, kinds)
         x_GBJC = _append(x_GBJC, masters_GBC) + _append(*refined)
-        return Summary.apply(largest(self._drop(x_GBJC), dim=0), kinds.first)
+        x_BJC = self._drop(x_GBJC).amax(dim=0)
+        return _Graphs(*x_BJC.split([kinds.first, kinds.second, 1], dim=1))
 
     def _run_branches(self, temporal_BTC: Tensor, spectral_BSC: Tensor) -> _Graphs:
         """Compute one branch after the other, and return the elementwise maximum."""
@@ -316,9 +307,9 @@ def _summarize(graphs: _Graphs) -> Tensor:
     temporal_BTC, spectral_BSC, master_B1C = graphs
     return torch.cat(
         [
-            *largest_magnitudes(temporal_BTC, dims=(1,)),
+            temporal_BTC.abs().amax(dim=1),
             temporal_BTC.mean(dim=1),
-            *largest_magnitudes(spectral_BSC, dims=(1,)),
+            spectral_BSC.abs().amax(dim=1),
             spectral_BSC.mean(dim=1),
             master_B1C.squeeze(1),
         ],

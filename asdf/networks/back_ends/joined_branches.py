@@ -32,16 +32,7 @@ from asdf.networks.back_ends.graph_attention import (
     GraphPool,
     HeterogeneousGraphAttention,
 )
-from asdf.networks.back_ends.joined_gradients import (
-    Attention,
-    Edges,
-    FillUp,
-    LinearMaps,
-    MasterWeights,
-    NodeWeights,
-    Pick,
-    Retain,
-)
+from asdf.networks.back_ends.joined_attention import Attention, Edges, MasterWeights, NodeWeights
 from asdf.networks.functions import LearningSELU, LearningTanh, at_least, is_plain, share
 
 _KNOWN = (
@@ -114,8 +105,9 @@ class Kinds(NamedTuple):
     def pick_of_nodes(self, values: Tensor) -> Tensor:
         """Select each node's kind from (..., nodes, 2, C), giving (..., nodes, C)."""
         # A node's kind is that of its pair with the first node.
-        index, is_it = self.kind_JJ[:, :1, None], self.is_JJ3[:, 0, :2, None]
-        return Pick.apply(values, index, is_it)
+        index_J11 = self.kind_JJ[:, :1, None]
+        shape = (*values.shape[:-2], 1, values.shape[-1])
+        return values.gather(-2, index_J11.expand(shape)).squeeze(-2)
 
     def find_best(self, scores_GBJ1: Tensor, first: int, second: int) -> Tensor:
         """Return the indices of the best-scored nodes of each kind, (..., K, 1).
@@ -173,7 +165,8 @@ def attend_apart(maps: Maps, graphs: Sequence[Tensor]) -> Tensor:
     """
     layers = maps.layers
     sizes = tuple(graph.shape[1] for graph in graphs)
-    x_GBJC = F.dropout(FillUp.apply(*graphs), INPUT_DROPOUT, layers[0].training)
+    padded = [F.pad(x_BNC, (0, 0, 0, max(sizes) - x_BNC.shape[1])) for x_BNC in graphs]
+    x_GBJC = F.dropout(torch.stack(padded), INPUT_DROPOUT, layers[0].training)
     hidden_G11J = _recall(_hide, x_GBJC, sizes, x_GBJC.device)
     edges = Edges(layers[0].temperature, hidden_G11J=hidden_G11J)
     weights = NodeWeights(*maps.of(_EDGES), *maps.of(_NODES_APART), maps.columns(_COLUMN))
@@ -229,8 +222,8 @@ def pool(maps: Maps, nodes_GBJC: Tensor, kinds: Kinds) -> tuple[Tensor, Kinds]:
     counts = (_count_best(kinds.first, first.ratio), _count_best(kinds.second, second.ratio))
     # The selection of the best nodes has no gradient.
     best_GBK1 = kinds.find_best(scores_GBJ1.detach(), *counts)
-    pooled_GBKC: Tensor = Retain.apply(nodes_GBJC, scores_GBJ1, best_GBK1)
-    return pooled_GBKC, kinds.retain(*counts)
+    best_GBKC = best_GBK1.expand(-1, -1, -1, nodes_GBJC.shape[-1])
+    return (nodes_GBJC * scores_GBJ1).gather(2, best_GBKC), kinds.retain(*counts)
 
 
 class Maps:
@@ -262,7 +255,7 @@ class Maps:
         """Map (branches or 1, ..., C) to (branches, ..., R), the results of the group's maps."""
         weight_GRC, bias_G1R = self.of(group)
         x = x.expand(len(weight_GRC), *x.shape[1:])
-        rows_GXR: Tensor = LinearMaps.apply(x.flatten(1, -2), weight_GRC, bias_G1R)
+        rows_GXR = torch.baddbmm(bias_G1R, x.flatten(1, -2), weight_GRC.mT)
         return rows_GXR.unflatten(1, x.shape[1:-1])
 
 

@@ -32,7 +32,7 @@ from asdf.networks.back_ends.graph_attention import GraphAttention, GraphPool
 from asdf.networks.back_ends.graph_back_end import normalize_map, order_map
 from asdf.networks.casting import in_full_precision, without_autocast
 from asdf.networks.filters import SincFilters
-from asdf.networks.functions import LearningSELU, largest_magnitudes, share
+from asdf.networks.functions import LearningSELU, share
 from asdf.networks.interface import DetectorNetwork, cut_or_repeat
 from asdf.settings.fields import OwnSettings
 from asdf.settings.sections import Sections
@@ -149,8 +149,8 @@ class RawGAT_ST(DetectorNetwork):
         filtered_BFT = self.conv_time(cut_or_repeat(waveforms_BT, SAMPLES))
         x_B1FT = normalize_map(self.first_bn, self.pool_magnitudes(filtered_BFT))
         x_B1FT = self.selu(x_B1FT)
-        (spectral_BCF,) = largest_magnitudes(self.encoder1(x_B1FT), dims=(3,))
-        (temporal_BCT,) = largest_magnitudes(self.encoder2(x_B1FT), dims=(2,))
+        spectral_BCF = self.encoder1(x_B1FT).abs().amax(dim=3)
+        temporal_BCT = self.encoder2(x_B1FT).abs().amax(dim=2)
         # The graphs are small: in a shorter format, most operations would be casts.
         with without_autocast(spectral_BCF):
             kind = self.proj.weight.dtype

@@ -4,30 +4,12 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from asdf.networks.back_ends.joined_gradients import (
-    Attention,
-    Edges,
-    FillUp,
-    LinearMaps,
-    Pick,
-    Retain,
-    Summary,
-)
+from asdf.networks.back_ends.joined_attention import Attention, Edges
 
 
 def random(*shape: int) -> torch.Tensor:
     torch.manual_seed(sum(shape))
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
-
-
-@pytest.mark.parametrize("rows", [4, 1])
-def test_linear_maps_whose_gradients_lie_as_their_weights(rows):
-    x_GXC, weight_GRC, bias_G1R = random(2, rows, 3), random(2, 5, 3), random(2, 1, 5)
-    result = LinearMaps.apply(x_GXC, weight_GRC, bias_G1R)
-    torch.testing.assert_close(result, x_GXC @ weight_GRC.mT + bias_G1R)
-    assert gradcheck(LinearMaps.apply, (x_GXC, weight_GRC, bias_G1R))
-    result.sum().backward()
-    assert weight_GRC.grad.is_contiguous()
 
 
 def attention_parameters(rows: int, columns: int) -> list[torch.Tensor]:
@@ -75,38 +57,3 @@ def test_the_attention_of_nodes_of_two_kinds_and_their_master(nodes):
     scores_BJ1 = ((x_GBJC[1] * master_B1C) @ edge.T + edge_bias).tanh() @ column.T / 2
     expected_B1D = scores_BJ1.softmax(1).mT @ attended + master_B1C @ own.T + own_bias
     torch.testing.assert_close(attend(x_GBJC, *parameters)[1][1], expected_B1D)
-
-
-def test_nodes_that_are_retained():
-    x_GBJC, scores_GBJ1 = random(2, 3, 5, 4), random(2, 3, 5, 1)
-    index_GBK1 = scores_GBJ1.detach().topk(2, dim=2).indices
-    expected = (x_GBJC * scores_GBJ1).gather(2, index_GBK1.expand(-1, -1, -1, 4))
-    assert torch.equal(Retain.apply(x_GBJC, scores_GBJ1, index_GBK1), expected)
-    assert gradcheck(Retain.apply, (x_GBJC, scores_GBJ1, index_GBK1))
-
-
-def test_graphs_that_are_filled_up():
-    graphs = random(3, 2, 4), random(3, 5, 4)
-    full_GBJC = FillUp.apply(*graphs)
-    assert torch.equal(full_GBJC[0, :, :2], graphs[0]) and torch.equal(full_GBJC[1], graphs[1])
-    assert not full_GBJC[0, :, 2:].any()
-    assert gradcheck(FillUp.apply, graphs)
-
-
-def test_the_summary_of_both_graphs_and_their_master():
-    x_BJC = random(3, 7, 4)
-    first, second, master = x_BJC.split([2, 4, 1], dim=1)
-    expected = [first.abs().amax(1), first.mean(1), second.abs().amax(1), second.mean(1)]
-    summary_BE = Summary.apply(x_BJC, 2)
-    torch.testing.assert_close(summary_BE, torch.cat([*expected, master.squeeze(1)], dim=1))
-    assert gradcheck(lambda x: Summary.apply(x, 2), (x_BJC,))
-
-
-def test_one_value_of_a_dimension():
-    values = random(3, 4, 2, 5)
-    kinds_J = torch.tensor([0, 1, 1, 0])
-    is_J21 = (kinds_J[:, None] == torch.arange(2)).unsqueeze(2)
-    expected = torch.stack([values[:, node, kind] for node, kind in enumerate(kinds_J)], dim=1)
-    index_J11 = kinds_J[:, None, None]
-    assert torch.equal(Pick.apply(values, index_J11, is_J21), expected)
-    assert gradcheck(Pick.apply, (values, index_J11, is_J21))
