@@ -174,7 +174,7 @@ class Moments(nn.Module):
 
     def _of_pulses(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         # A fourth root is close to a logarithm but does not amplify silence in a band.
-        roots_BNL = self.pulses(waveforms_BT).clamp(min=1e-8).pow(0.25)
+        roots_BNL = self.pulses(waveforms_BT).clamp(min=1e-8).sqrt().sqrt()
         means_BNL = F.avg_pool1d(roots_BNL, MEAN_FRAMES, stride=1)
         edge = MEAN_FRAMES // 2
         x_BNL = roots_BNL[:, :, edge:-edge] - means_BNL
@@ -218,8 +218,9 @@ def _shape(x_BNL: Tensor) -> Iterator[Tensor]:
     """Yield skewness and log kurtosis over time, (batch, bands) each."""
     centred_BNL = x_BNL - x_BNL.mean(dim=2, keepdim=True)
     unit_BNL = centred_BNL / (_deviation(x_BNL).unsqueeze(2) + FLOOR)
-    yield unit_BNL.pow(3).mean(dim=2)
-    yield (unit_BNL.pow(4).mean(dim=2) + FLOOR).log()
+    squares_BNL = unit_BNL.square()
+    yield (squares_BNL * unit_BNL).mean(dim=2)
+    yield (squares_BNL.square().mean(dim=2) + FLOOR).log()
 
 
 def _used_by(pace: Pace, samples: int) -> int:
