@@ -217,27 +217,33 @@ class Recording(ABC):
         return "", ()
 
     @abstractmethod
-    def measure(self, sad: SpeechActivity) -> SpeechLength:
-        """Measure the speech and the recording. Raises an AsdfError if it cannot be read."""
+    def read_whole(self) -> np.ndarray:
+        """Read the whole recording without speech activity detection: (T,) float32.
 
-    @abstractmethod
-    def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
-        """Read up to `samples` of speech: (T,) float32. Raises as `measure`."""
-
-    @abstractmethod
-    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
-        """Read speech as `read_speech`, and measure it. Raises as `measure`."""
+        Raises:
+            AsdfError: it cannot be read.
+        """
 
     @abstractmethod
     def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
         """Read the whole recording in blocks of `window` samples or more, decoding a file once.
 
-        Without speech activity detection. Raises as `measure`.
+        Raises as `read_whole`.
         """
 
-    @abstractmethod
-    def read_whole(self) -> np.ndarray:
-        """Read the whole recording without speech activity detection. Raises as `measure`."""
+    def measure(self, sad: SpeechActivity) -> SpeechLength:
+        """Measure the speech and the recording. Raises as `read_whole`."""
+        whole = self.read_whole()
+        speech = cut_to_speech(whole, sad, self.audio.sample_rate)
+        return SpeechLength(len(speech), len(whole))
+
+    def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
+        """Read up to `samples` of speech. Raises as `read_whole`."""
+        return cut_to_speech(self.read_whole(), sad, self.audio.sample_rate)[:samples]
+
+    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
+        """Read speech as `read_speech`, and measure it."""
+        return find_beginning(self.read_whole(), sad, samples, self.audio.sample_rate)
 
 
 @dataclass(frozen=True)
@@ -311,9 +317,8 @@ class ArrayRecording(Recording):
     sample_rate: int
     limits: Limits
 
-    @property
-    def _waveform(self) -> np.ndarray:
-        """The samples as the network hears them, computed once."""
+    def read_whole(self) -> np.ndarray:
+        """Return the samples as the network hears them, computed once."""
         # cached_property is not used because before Python 3.12 it shares one lock between all
         # recordings: threads would wait for each other, and a process that is forked meanwhile
         # would wait forever.
@@ -336,21 +341,8 @@ class ArrayRecording(Recording):
             sides.append(replace(self, name=name, audio=replace(self.audio, channels=number)))
         return relation.why, sides
 
-    def measure(self, sad: SpeechActivity) -> SpeechLength:
-        speech = cut_to_speech(self._waveform, sad, self.audio.sample_rate)
-        return SpeechLength(len(speech), len(self._waveform))
-
-    def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
-        return cut_to_speech(self._waveform, sad, self.audio.sample_rate)[:samples]
-
-    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
-        return find_beginning(self._waveform, sad, samples, self.audio.sample_rate)
-
     def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
-        return [self._waveform]
-
-    def read_whole(self) -> np.ndarray:
-        return self._waveform
+        return [self.read_whole()]
 
 
 def as_recording(

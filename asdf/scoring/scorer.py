@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from asdf.audio import repeat_to
 from asdf.audio.channels import channels_first, check_count
 from asdf.data.batches import REFERENCES
-from asdf.data.scoring_plan import ScoringBatch, ScoringPlan, batch_samples
+from asdf.data.scoring_plan import ScoringPlan, batch_samples
 from asdf.distributed.gpus import fetch_later, send
 from asdf.errors import AsdfError, UsageError
 from asdf.networks import fixed_samples, scoring_length
@@ -36,7 +36,7 @@ from asdf.scoring.computing import (
     new_computing_lock,
     open_engine,
 )
-from asdf.scoring.waveform_scorer import NO_FRAMES, WaveformScorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.scoring.whole_recording import Outcomes
 from asdf.settings.sections import USUAL_AUDIO, Audio, Network
 from asdf.text import count_of
@@ -117,7 +117,6 @@ class Scorer(WaveformScorer):
     """
 
     trial_loss: TrialLoss | None = None
-    absent = NO_FRAMES
 
     def __init__(
         self,
@@ -166,7 +165,7 @@ class Scorer(WaveformScorer):
                 "network.score = 'llr': the network was not trained for likelihood ratios. Set it "
                 "to 'bona_fide' or 'difference', or train the network with 'llr'."
             )
-        self._plan = ScoringPlan(
+        self.plan = ScoringPlan(
             self.length,
             partial(scoring_length, network),
             batch_samples(settings, gpu_bytes),
@@ -185,12 +184,6 @@ class Scorer(WaveformScorer):
     @property
     def networks(self) -> Sequence[nn.Module]:
         return [self._network]
-
-    @property
-    def window_samples(self) -> int:
-        """The longest window that is heard whole."""
-        assert self.length.max_samples is not None  # settings always have a limit
-        return self.length.max_samples
 
     def use_threads(self, threads: int) -> None:
         self._threads = threads
@@ -214,19 +207,6 @@ class Scorer(WaveformScorer):
         """Return the identity of the network: its structure and the digest of its state."""
         # The structure includes what the state lacks, such as the strides of convolutions.
         return [repr(self._network), state_digest(self._network)]
-
-    def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
-        """Cut recordings of `lengths` (samples, after speech activity detection) into batches.
-
-        A batch holds recordings that are scored from the same number of samples (`ScoringPlan`).
-        """
-        return self._plan.batches(lengths)
-
-    def scored_samples(self, samples: int) -> int:
-        return self._plan.scored_samples(samples)
-
-    def batch_size(self, scored_samples: int) -> int:
-        return max(1, self._plan.max_batch_samples // scored_samples)
 
     def compute(
         self, waveforms_BT: Tensor, wanted: Collection[str] = (), references: Tensor | None = None

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from asdf.audio.speech import Beginning, SpeechLength, cut_to_speech, find_beginning
+from asdf.audio.speech import SpeechLength
 from asdf.errors import AsdfError
 from asdf.scoring.columns import ScoreColumn
 from asdf.scoring.pipeline import NO_DETECTION
@@ -59,17 +59,10 @@ class SpeakerRecording(Recording):
 
     def measure(self, sad: SpeechActivity) -> SpeechLength:
         if sad.mode != NO_DETECTION.mode:
-            speech = self.read_whole()
-            rate = self.audio.sample_rate
-            return SpeechLength(len(cut_to_speech(speech, sad, rate)), len(speech))
+            return super().measure(sad)
+        # Without reading it.
         total = sum(end - start for start, end in self._spans())
         return SpeechLength(total, total)
-
-    def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
-        return cut_to_speech(self.read_whole(), sad, self.audio.sample_rate)[:samples]
-
-    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
-        return find_beginning(self.read_whole(), sad, samples, self.audio.sample_rate)
 
     def read_in_blocks(self, window: int) -> Iterator[np.ndarray]:
         spans = self._spans()

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from asdf.audio.speech import needs_whole_recording
-from asdf.data.scoring_plan import ScoringBatch
+from asdf.data.scoring_plan import ScoringBatch, ScoringPlan
 from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
 from asdf.scoring.whole_recording import Outcomes
@@ -55,6 +55,7 @@ class WaveformScorer(ABC):
         precision: Precision of the scores: 'fp32', 'tf32' or 'bf16'.
         engine: Engine of the networks: 'graph', 'packed' or 'plain'.
         length: Length of a recording that counts; shorter recordings are repeated, longer ones cut.
+        plan: Division of recordings into batches, for a single network.
         audio: Rate and channels that the networks hear; lengths count at this rate.
         channels: Number of channels that the networks take; None: they take (batch, samples).
         parameters: Number of parameters of all networks.
@@ -68,13 +69,14 @@ class WaveformScorer(ABC):
     precision: str
     engine: str
     length: ScoredLength
+    plan: ScoringPlan
     audio: Audio = USUAL_AUDIO
     channels: int | None = None
     parameters: int
     extras: Mapping[str, Extra]
     name: str
     takes_references: bool = False
-    absent: ClassVar[Mapping[str, str]] = {}
+    absent: ClassVar[Mapping[str, str]] = NO_FRAMES
 
     def with_reference(self, waveform: np.ndarray) -> WaveformScorer:
         """Return a scorer of the same networks that hears a reference (T,) beside each waveform.
@@ -89,9 +91,10 @@ class WaveformScorer(ABC):
         """The device that the networks run on."""
 
     @property
-    @abstractmethod
     def window_samples(self) -> int:
         """The longest window that is heard whole."""
+        assert self.length.max_samples is not None  # settings always have a limit
+        return self.length.max_samples
 
     def as_heard(self, mono: np.ndarray) -> np.ndarray:
         """Return a waveform (T,) as the networks hear it, repeated for several channels."""
@@ -124,12 +127,13 @@ class WaveformScorer(ABC):
     def use_threads(self, threads: int) -> None:
         """Compute with this number of threads on a CPU."""
 
-    @abstractmethod
     def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
         """Cut recordings of `lengths` (samples, after speech activity detection) into batches.
 
-        `samples` of a batch is the maximum number of samples needed of each recording.
+        `samples` of a batch is the maximum number of samples needed of each recording; a single
+        network scores all of the batch from this number (`ScoringPlan`).
         """
+        return self.plan.batches(lengths)
 
     @abstractmethod
     def score_waveforms(
@@ -156,13 +160,13 @@ class WaveformScorer(ABC):
             advice = self.absent.get(key, f"gives no {key}: request only scores.")
             raise UsageError(f"{self.name} {advice}")
 
-    @abstractmethod
     def scored_samples(self, samples: int) -> int:
         """Return the number of samples scored of a recording of `samples`; equal within a batch."""
+        return self.plan.scored_samples(samples)
 
-    @abstractmethod
     def batch_size(self, scored_samples: int) -> int:
         """Return the number of recordings of this scored length that fill a batch."""
+        return max(1, self.plan.max_batch_samples // scored_samples)
 
 
 # Maximum overlap of two windows.

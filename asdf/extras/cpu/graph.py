@@ -17,14 +17,14 @@ import numpy as np
 from safetensors import safe_open
 
 from asdf.audio import repeat_to
-from asdf.data.scoring_plan import ScoringBatch, ScoringPlan
+from asdf.data.scoring_plan import ScoringPlan
 from asdf.distributed.devices import keep_freed_memory
 from asdf.errors import UsageError
 from asdf.metrics.calibration import read_calibration
 from asdf.networks.extras import EMBEDDING, HeadExtra
 from asdf.runs.log import LOG
 from asdf.scoring.opened_network import OpenedNetwork, Options, read_state
-from asdf.scoring.waveform_scorer import NO_FRAMES, WaveformScorer
+from asdf.scoring.waveform_scorer import WaveformScorer
 from asdf.scoring.whole_recording import Outcomes
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.sections import Sections, assign
@@ -92,7 +92,6 @@ class GraphScorer(WaveformScorer):
     engine = "graph"
     name = SMALL
     device_type = "cpu"
-    absent = NO_FRAMES
 
     def __init__(self, settings: Sections, threads: int) -> None:
         """Open the graph; `settings` are those of the network."""
@@ -105,7 +104,7 @@ class GraphScorer(WaveformScorer):
             rules.max_evaluation_utterance_length_in_samples,
             settings.audio.sample_rate,
         )
-        self._plan = ScoringPlan(self.length, int, _BATCH_SAMPLES)
+        self.plan = ScoringPlan(self.length, int, _BATCH_SAMPLES)
         self.use_threads(threads)
 
     @property
@@ -122,12 +121,6 @@ class GraphScorer(WaveformScorer):
 
         return [read_detector(NETWORK)[0]]
 
-    @property
-    def window_samples(self) -> int:
-        """The longest window that is heard whole."""
-        assert self.length.max_samples is not None  # settings always have a limit
-        return self.length.max_samples
-
     def use_threads(self, threads: int) -> None:
         """Compute with this number of threads."""
         import onnxruntime
@@ -143,18 +136,6 @@ class GraphScorer(WaveformScorer):
     def score_with_gradients(self, waveforms_BT: Tensor) -> Tensor:
         """Raise an error: only the engine 'plain' has gradients."""
         raise UsageError("engine 'graph' has no gradients: open the network with engine 'plain'.")
-
-    def plan_batches(self, lengths: np.ndarray) -> list[ScoringBatch]:
-        """Cut recordings of `lengths` (samples) into batches of equal lengths."""
-        return self._plan.batches(lengths)
-
-    def scored_samples(self, samples: int) -> int:
-        """Return the number of samples scored of a recording of `samples`."""
-        return self._plan.scored_samples(samples)
-
-    def batch_size(self, scored_samples: int) -> int:
-        """Return the number of recordings of this scored length that fill a batch."""
-        return max(1, self._plan.max_batch_samples // scored_samples)
 
     def score_waveforms(
         self, waveforms: Sequence[np.ndarray], wanted: Collection[str] = ()
