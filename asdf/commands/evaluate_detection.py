@@ -65,7 +65,7 @@ from asdf.trials.submission_files import (
     write_submission,
 )
 from asdf.trials.text_lines import numbered_lines
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import UNLABELLED, TrialList
 
 _RATIO_PLOTS = {
     "tippett": "Tippett plot",
@@ -384,7 +384,7 @@ def submit(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> 
     else:
         file = read_score_file(path, lambda utterance: trials.index_of(utterance) is not None)
         # Labels in it need not be those of the list, which states none.
-        file = replace(file, labels=None)
+        file = replace(file, labels=np.full(len(file), UNLABELLED))
         matched = match_file(path, file, trials, None, args.ignore_others, both_classes=False)
         scores = matched.scores
     assert args.submission is not None  # it was looked for above

@@ -37,7 +37,7 @@ from asdf.tables.table import Columns, Table, Value, counts, differing_parts, ea
 from asdf.text import as_facts, numbered, read_number
 from asdf.trials.formats import BETWEEN, read_decisions, read_score_file
 from asdf.trials.matching import read_matched
-from asdf.trials.score_file import missing_class
+from asdf.trials.score_file import missing_class, require_labels
 
 if TYPE_CHECKING:
     from asdf.trials.score_file import Scores
@@ -238,7 +238,7 @@ def read_system_scores(
         show_error(f"warning: {remark}")
     read = read_decisions if are_decisions else read_score_file
     if protocol.trials is None:
-        return read(path).labelled(path, both_classes=both_classes)
+        return require_labels(path, read(path), both_classes=both_classes)
     scores, others = read_matched(
         path,
         protocol.trials,
@@ -319,7 +319,7 @@ def threshold_of(
     if args.threshold_protocol:
         learnt_from, _ = read_matched(other, read_protocol(args.threshold_protocol))
     else:
-        learnt_from = read_score_file(other).labelled(other)
+        learnt_from = require_labels(other, read_score_file(other))
     shared = len(set(learnt_from.ids).intersection(scores.ids))
     if shared:
         show_error(

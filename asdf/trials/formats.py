@@ -19,14 +19,7 @@ from typing import Any, Literal
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, read_number
 from asdf.trials.label_files import PATHS
-from asdf.trials.score_file import (
-    LineFormat,
-    ScoreCollector,
-    ScoreFile,
-    Scores,
-    read_labelled,
-    read_scores,
-)
+from asdf.trials.score_file import LineFormat, ScoreCollector, Scores, read_labelled, read_scores
 from asdf.trials.text_lines import blocks_of, numbered_lines, peek
 from asdf.trials.trial_list import LABELS
 
@@ -49,12 +42,13 @@ _TABLE = "path,start_s,end_s,"
 Format = Literal["asdf", "keyed", "two columns", "csv", "table", "document"]
 
 
-def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> ScoreFile:
+def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> Scores:
     """Read a score file in the format of its first line.
 
     `PATH 0|1 SCORE` is ASDF's format, `UTT ATTACK bonafide|spoof SCORE` that of
     `read_keyed_scores`, a csv that of `read_score_csv`, a table or a document of `score` that of
-    `read_scored_table`, anything else that of `read_two_columns`, which has no labels.
+    `read_scored_table`, anything else that of `read_two_columns`, which has no labels. Labels that
+    the file does not state are `UNLABELLED`.
 
     Args:
         is_trial: Function that says whether the protocol has an utterance, as in `score_format`.
@@ -69,7 +63,7 @@ def read_score_file(path: AnyPath, is_trial: Callable[[str], bool] | None = None
         return others.get(file_format, read_scored_table)(path)
     # A class may be missing, since labels of a protocol may replace those in the file.
     read = read_scores if file_format == "asdf" else read_keyed_scores
-    return ScoreFile.of(read(path, both_classes=False))
+    return read(path, both_classes=False)
 
 
 def score_format(first: str, is_trial: Callable[[str], bool] | None = None) -> Format:
@@ -110,7 +104,7 @@ def read_keyed_scores(path: AnyPath, *, both_classes: bool = True) -> Scores:
     return read_labelled(path, _KEYED, both_classes=both_classes)
 
 
-def read_two_columns(path: AnyPath) -> ScoreFile:
+def read_two_columns(path: AnyPath) -> Scores:
     """Read `UTT SCORE` (ASVspoof 2021) or the TAB file `filename cm-score` with its header (5).
 
     Raises:
@@ -128,10 +122,10 @@ def read_two_columns(path: AnyPath) -> ScoreFile:
             raise AsdfError(
                 f"{path}, line {numbers[sound]}: expected 'UTT SCORE', found '{line}'.{advice}"
             )
-    return collector.file(has_labels=False)
+    return collector.scores(has_labels=False)
 
 
-def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> ScoreFile:
+def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None) -> Scores:
     """Read lines 'UTT CLASS', 'UTT,CLASS' or 'UTT TAB CLASS', with a header or without one.
 
     Args:
@@ -152,7 +146,7 @@ def read_decisions(path: AnyPath, is_trial: Callable[[str], bool] | None = None)
                     "--decisions."
                 )
             collector.add(number, cells[0].strip('"'), str(CLASSES[word]))
-    return collector.file(has_labels=False)
+    return collector.scores(has_labels=False)
 
 
 def _pairs(
@@ -181,7 +175,7 @@ def _pairs(
         yield numbers, texts, rows
 
 
-def read_score_csv(path: AnyPath) -> ScoreFile:
+def read_score_csv(path: AnyPath) -> Scores:
     """Read a table with a header that names recordings, scores and, if it has them, labels.
 
     Its delimiter is a comma, semicolon, bar or TAB. Instead of a score it may have two, as in
@@ -220,7 +214,7 @@ def read_score_csv(path: AnyPath) -> ScoreFile:
                 # As text, since the collector reads and checks scores as they stand in files.
                 score = repr(read_number(bona_fide) - read_number(spoof))
         collector.add(number, row[file], score, label or 0)
-    return collector.file(has_labels)
+    return collector.scores(has_labels=has_labels)
 
 
 def _columns_of(first: str) -> tuple[str, list[str]]:
@@ -233,7 +227,7 @@ def _columns_of(first: str) -> tuple[str, list[str]]:
     return (delimiter, names) if has_scores and not _PATHS.isdisjoint(names) else ("", [])
 
 
-def read_scored_table(path: AnyPath) -> ScoreFile:
+def read_scored_table(path: AnyPath) -> Scores:
     """Read the scores of recordings that `score --csv` or `score --json` wrote.
 
     Scores of their windows, channels and speakers are left out. A likelihood ratio is the one
@@ -257,7 +251,7 @@ def read_scored_table(path: AnyPath) -> ScoreFile:
         label = _text(row, "label")
         has_labels = has_labels and label in ("0", "1")
         collector.add(number, name, score, int(label == "1"))
-    return collector.file(has_labels)
+    return collector.scores(has_labels=has_labels)
 
 
 def _rows_of(path: AnyPath) -> Iterator[tuple[int, Mapping[str, Any]]]:

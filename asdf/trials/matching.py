@@ -17,13 +17,13 @@ from asdf.arrays import Indices, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, quoted_and_more
 from asdf.trials.formats import read_score_file, read_two_columns
-from asdf.trials.score_file import ScoreFile, Scores, refuse_one_class
+from asdf.trials.score_file import Scores, refuse_one_class, require_labels
 from asdf.trials.trial_list import TrialList, values_at
 
 _SHOWN = 5
 
 
-Reader = Callable[[AnyPath, Callable[[str], bool] | None], ScoreFile]
+Reader = Callable[[AnyPath, Callable[[str], bool] | None], Scores]
 """A reader of score files; the second argument says whether the protocol has an utterance."""
 
 
@@ -85,11 +85,11 @@ def read_any_scores(
         [1, 0]
     """
     if labels is None:
-        return read_score_file(path).labelled(path)
+        return require_labels(path, read_score_file(path))
     file = read_score_file(path, labels.__contains__)
     # A file with labels needs no protocol, and may hold trials that `labels` lacks.
-    if file.labels is not None:
-        return file.labelled(path)
+    if not file.count_unlabelled:
+        return require_labels(path, file)
     return match_file(path, file, _as_trials(labels), None, ignore_others).scores
 
 
@@ -117,7 +117,7 @@ def _as_trials(labels: Mapping[str, int]) -> TrialList:
 
 def match_file(
     path: AnyPath,
-    file: ScoreFile,
+    file: Scores,
     trials: TrialList,
     whole: TrialList | None,
     ignore_others: bool,
@@ -149,7 +149,7 @@ def match_file(
     )
     _refuse_repeated(str(path), ids, indices, trials)
     labels = trials.labels[indices]
-    if file.labels is not None:
+    if not file.count_unlabelled:
         _compare_labels(str(path), ids, file.labels[used], labels)
     if both_classes:
         refuse_one_class(path, labels)

@@ -26,14 +26,20 @@ from asdf.runs.files import atomic_write
 from asdf.text import AnyPath, quoted_and_more, read_number, read_numbers
 from asdf.trials.how_scored import check_unchanged
 from asdf.trials.text_lines import blocks_of, numbered_lines
-from asdf.trials.trial_list import LABELS, TrialList, find_repeated_recordings, values_at
+from asdf.trials.trial_list import (
+    LABELS,
+    UNLABELLED,
+    TrialList,
+    find_repeated_recordings,
+    values_at,
+)
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Scores(TrialList):
-    """Trials with a score each, in the order of their file.
+    """Trials with a score each, in the order of their file; `UNLABELLED` if it states no labels.
 
     Attributes:
         scores: Scores (trials,), higher for bona fide.
@@ -153,40 +159,24 @@ def read_labelled(path: AnyPath, lines: LineFormat, *, both_classes: bool) -> Sc
     return collector.scores(both_classes=both_classes)
 
 
-@dataclass(frozen=True)
-class ScoreFile:
-    """The content of a score file of any format; labels and attacks are None if it has none."""
+def require_labels(path: AnyPath, scores: Scores, *, both_classes: bool = True) -> Scores:
+    """Return the scores of a file, whose labels it states.
 
-    ids: Sequence[str]
-    scores: Floats
-    labels: Labels | None = None
-    attacks: Sequence[str] | None = None
+    Args:
+        both_classes: Whether both classes are required; False for a file to be joined with another.
 
-    @classmethod
-    def of(cls, scores: Scores) -> ScoreFile:
-        """Return the content of a file with labels."""
-        return cls(scores.ids, scores.scores, scores.labels, scores.attacks)
-
-    def labelled(self, path: AnyPath, *, both_classes: bool = True) -> Scores:
-        """Return the scores of a file with labels.
-
-        Args:
-            both_classes: Whether both classes are required; False for a file to be joined with
-                another.
-
-        Raises:
-            AsdfError: it has no labels, or a class has no trial.
-        """
-        if self.labels is None:
-            _, first = next(numbered_lines(path))
-            raise AsdfError(
-                f"{path}, line 1: '{first}' has no label. Give the protocol of the set too, or a "
-                "file of lines 'relative/path.flac 1 <score>'."
-            )
-        if both_classes:
-            refuse_one_class(path, self.labels)
-        columns = {} if self.attacks is None else {"attack": self.attacks}
-        return Scores(self.ids, self.labels, self.scores, columns=columns)
+    Raises:
+        AsdfError: it states none, or a class has no trial.
+    """
+    if scores.count_unlabelled:
+        _, first = next(numbered_lines(path))
+        raise AsdfError(
+            f"{path}, line 1: '{first}' has no label. Give the protocol of the set too, or a file "
+            "of lines 'relative/path.flac 1 <score>'."
+        )
+    if both_classes:
+        refuse_one_class(path, scores.labels)
+    return scores
 
 
 def refuse_one_class(path: AnyPath, labels: Labels) -> None:
@@ -241,8 +231,11 @@ class ScoreCollector:
                 parse_score(score, self._path, line)
             raise
 
-    def scores(self, *, both_classes: bool) -> Scores:
+    def scores(self, *, both_classes: bool = False, has_labels: bool = True) -> Scores:
         """Return all scores.
+
+        Args:
+            has_labels: Whether the labels are those of the file, which states none otherwise.
 
         Raises:
             AsdfError: there is no trial; the trials or lines are not those stated next to the file;
@@ -276,15 +269,12 @@ class ScoreCollector:
                 "the set again."
             )
         labels = np.array(self._labels, np.int8)
+        if not has_labels:
+            labels[:] = UNLABELLED
         if both_classes:
             refuse_one_class(self._path, labels)
         columns = {"attack": self._attacks} if self._attacks else {}
         return Scores(self._ids, labels, values, columns=columns)
-
-    def file(self, has_labels: bool) -> ScoreFile:
-        """Return all scores of a file of any format; as `scores`, except for missing classes."""
-        scores = self.scores(both_classes=False)
-        return ScoreFile(scores.ids, scores.scores, scores.labels if has_labels else None)
 
 
 def parse_score(text: str, path: AnyPath, line: int) -> float:

@@ -189,14 +189,13 @@ def read_applied(words: Sequence[str], development: DevelopmentSet, fusion: Fusi
     for path, fitted in zip(paths, development.paths, strict=True):
         file = read_score_file(path)
         warn_of_other_network(path, "weight", input_name(fitted), network_of(fitted))
-        if labelled not in (None, file.labels is not None):
+        if labelled not in (None, not file.count_unlabelled):
             raise UsageError(
                 f"{path} and the files before it differ: some have labels, others do not. Give "
                 "files that all have labels, or that all have none."
             )
-        labelled = file.labels is not None
-        labels = np.zeros(len(file.ids), np.int8) if file.labels is None else file.labels
-        systems.append(Scores(file.ids, labels, file.scores))
+        labelled = not file.count_unlabelled
+        systems.append(Scores(file.ids, file.labels, file.scores))
     systems = _aligned(paths, systems)
     fused = Scores.of(systems[0], fusion.fuse(np.stack(each(systems, "scores"), axis=1)))
     # Values that differ between the files are unknown for the fusion.
