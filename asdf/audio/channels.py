@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from asdf import places
-from asdf.audio.recording_sources import AnySource, path_of
+from asdf.audio.recording_sources import AnySource, Source
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech_check import MIN_S, has_speech
 from asdf.errors import AsdfError, UsageError
@@ -64,19 +64,19 @@ class Relation(NamedTuple):
 _known: dict[object, Relation] = {}
 
 
-def recall(path: AnySource, kind: Kind) -> Relation | None:
+def recall(source: Source, kind: Kind) -> Relation | None:
     """Return how the channels or tracks of a recording relate; None if it has one, or is unread."""
     # Most lists have no recording with several, and need no look at its file.
-    if not _known and path_of(path) is not None:
+    if not _known and source.is_file:
         return None
-    known, key = _find_entry(path, kind)
+    known, key = _find_entry(source, kind)
     found: Relation | None = known.get(key)
     return found
 
 
-def remember(path: AnySource, kind: Kind, found: Relation) -> Relation:
+def remember(source: Source, kind: Kind, found: Relation) -> Relation:
     """Note how the channels or tracks of a recording relate, and return it."""
-    known, key = _find_entry(path, kind)
+    known, key = _find_entry(source, kind)
     if len(_known) >= _MOST:
         _known.clear()
     known[key] = found
@@ -87,17 +87,18 @@ def difference_of(path: AnySource) -> tuple[Kind, Relation] | None:
     """Return the tracks, or channels, that differ in a recording that was read; None if none do."""
     kinds: tuple[Kind, Kind] = ("track", "channel")
     for kind in kinds:
-        found = recall(path, kind)
+        found = recall(Source.of(path), kind)
         if found is not None and found.why:
             return kind, found
     return None
 
 
-def _find_entry(path: AnySource, kind: Kind) -> tuple[dict[Any, Any], object]:
+def _find_entry(source: Source, kind: Kind) -> tuple[dict[Any, Any], object]:
     """Return the dictionary that knows a recording, and its key in there."""
-    name = path_of(path)
+    if source.is_file:
+        return _known, (kind, source.name, places.file_state(source.name))
     # Content in memory knows its own: its name may be that of other content.
-    return (vars(path), kind) if name is None else (_known, (kind, name, places.file_state(name)))
+    return vars(source), kind
 
 
 def compare_samples(samples: np.ndarray, rate: int, needs_speech: bool = True) -> Relation:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from asdf.audio.channels import Relation, compare_samples, cut_blocks, is_silent, recall, remember
-from asdf.audio.recording_sources import AnySource, FileBytes, limits_of, missing_end, open_file
+from asdf.audio.recording_sources import FileBytes, Source, missing_end
 from asdf.errors import AsdfError
 
 CONTAINERS = (
@@ -99,7 +99,7 @@ class Decoded:
 
 
 def decode(
-    path: AnySource,
+    source: Source,
     max_bytes: int | None = None,
     containers: str = CONTAINERS,
     track: int | None = None,
@@ -115,11 +115,10 @@ def decode(
         NotDecoded: the file has another container, has no sound or is damaged.
         AsdfError: it is longer than its limits allow.
     """
-    limits = limits_of(path)
     held: list[np.ndarray] = []
     held_bytes = frames = dropped = 0
     formats = set()
-    with _opened(path, containers, track) as (container, stream):
+    with _opened(source, containers, track) as (container, stream):
         tracks = list(container.streams.audio)
         track = tracks.index(stream) + 1
         for frame in container.decode(stream):
@@ -131,7 +130,7 @@ def decode(
             if max_bytes is not None and held_bytes > max_bytes:
                 held, dropped = [block[:0]], frames
             # The decoded sound may differ from the header.
-            limits.check_seconds(path, frames / frame.sample_rate)
+            source.limits.check_seconds(source, frames / frame.sample_rate)
         stated_s = None
         if container.format.name.startswith(_STATES_DURATION) and stream.duration is not None:
             stated_s = float(stream.duration * stream.time_base)
@@ -140,12 +139,12 @@ def decode(
     if len(formats) > 1:
         raise NotDecoded("its sampling rate or its number of channels changes within it")
     rate, _ = formats.pop()
-    with open_file(path) as file:
+    with source.open_file() as file:
         missing = missing_end(FileBytes(file))
     return Decoded(np.concatenate(held), rate, dropped, stated_s, missing, track, len(tracks))
 
 
-def decode_track(path: AnySource, max_bytes: int, track: int | None) -> Decoded:
+def decode_track(source: Source, max_bytes: int, track: int | None) -> Decoded:
     """Decode a track as `decode`; remember of a file with several whether they are the same sound.
 
     Args:
@@ -155,10 +154,10 @@ def decode_track(path: AnySource, max_bytes: int, track: int | None) -> Decoded:
     Raises:
         NotDecoded: as in `decode`; without `track`, for any of the tracks.
     """
-    found = recall(path, "track")
+    found = recall(source, "track")
     if track is None and found is not None:
         track = found.heard[0]
-    first = decode(path, max_bytes, track=track)
+    first = decode(source, max_bytes, track=track)
     if track is not None or first.tracks == 1:
         return first
     chosen = first
@@ -168,7 +167,7 @@ def decode_track(path: AnySource, max_bytes: int, track: int | None) -> Decoded:
         try:
             decoded = first
             if track != first.track:
-                decoded = decode(path, max_bytes, track=track)
+                decoded = decode(source, max_bytes, track=track)
         except NotDecoded as error:
             raise NotDecoded(f"sound track {track}: {error}") from None
         if not decoded.dropped and is_silent(as_float(decoded.samples)):
@@ -178,7 +177,7 @@ def decode_track(path: AnySource, max_bytes: int, track: int | None) -> Decoded:
         else:
             chosen = decoded
         heard.append(track)
-    remember(path, "track", Relation(tuple(heard) or (first.track,), why))
+    remember(source, "track", Relation(tuple(heard) or (first.track,), why))
     return chosen
 
 
@@ -195,18 +194,18 @@ def _compare_tracks(one: Decoded, other: Decoded) -> str:
     return f"{names} are not the same sound" if why else ""
 
 
-def decode_blocks(path: AnySource, track: int) -> Generator[np.ndarray]:
+def decode_blocks(source: Source, track: int) -> Generator[np.ndarray]:
     """Yield the decoded samples as blocks of (frames, channels) float32, on demand.
 
     Raises:
         NotDecoded: as in `decode`.
     """
-    with _opened(path, CONTAINERS, track) as (container, stream):
+    with _opened(source, CONTAINERS, track) as (container, stream):
         for frame in container.decode(stream):
             yield as_float(_read_frame(frame, stream.codec_context.channels))
 
 
-def decode_flac(path: AnySource, frames: int) -> np.ndarray | None:
+def decode_flac(source: Source, frames: int) -> np.ndarray | None:
     """Decode a 16-bit FLAC file that libsndfile cannot: (frames, channels) float32 in [-1, 1).
 
     libsndfile 1.2.2 cannot decode more than a third of the ASVspoof 2021 recordings although they
@@ -214,10 +213,10 @@ def decode_flac(path: AnySource, frames: int) -> np.ndarray | None:
     do not have the length and the MD5 sum in the file's header.
     """
     try:
-        samples = decode(path, containers="flac").samples
+        samples = decode(source, containers="flac").samples
     except NotDecoded:
         return None
-    with open_file(path) as file:
+    with source.open_file() as file:
         header = file.read(_FLAC_MD5.stop)
     if samples.dtype != np.int16 or len(samples) != frames or not header.startswith(b"fLaC"):
         return None
@@ -226,13 +225,13 @@ def decode_flac(path: AnySource, frames: int) -> np.ndarray | None:
     return as_float(samples) if is_whole else None
 
 
-def count_samples(path: AnySource, rate: int) -> int | None:
+def count_samples(source: Source, rate: int) -> int | None:
     """Return the samples at `rate` Hz of all packets in a file, whatever its header states.
 
     Nothing is decoded; None if FFmpeg cannot read the file.
     """
     try:
-        with _opened(path, f"{CONTAINERS},flac") as (container, stream):
+        with _opened(source, f"{CONTAINERS},flac") as (container, stream):
             ticks = sum(packet.duration or 0 for packet in container.demux(stream))
             samples: int = round(ticks * stream.time_base * rate)
             return samples
@@ -242,7 +241,7 @@ def count_samples(path: AnySource, rate: int) -> int | None:
 
 @contextmanager
 def _opened(
-    path: AnySource, containers: str, track: int | None = None
+    source: Source, containers: str, track: int | None = None
 ) -> Generator[tuple[Any, Any]]:
     """Open a file's container and a sound track for the block; errors become `NotDecoded`."""
     # On demand, since most recordings need no FFmpeg, whose libraries take a moment to load.
@@ -251,14 +250,14 @@ def _opened(
     options = {"format_whitelist": containers, "protocol_whitelist": "none"}
     is_open = False
     try:
-        with open_file(path) as file, av.open(file, options=options) as container:
+        with source.open_file() as file, av.open(file, options=options) as container:
             is_open = True
             if not container.streams.audio:
                 raise NotDecoded("it contains no audio")
             tracks = list(container.streams.audio)
             if track is not None and track > len(tracks):
                 raise AsdfError(
-                    f"{path}: the sound tracks of its recording are 1 to {len(tracks)}."
+                    f"{source}: the sound tracks of its recording are 1 to {len(tracks)}."
                 )
             # Of the default tracks, or else of all, the first one.
             by_default = sorted(tracks, key=lambda each: not int(each.disposition) & 1)
@@ -268,13 +267,13 @@ def _opened(
             yield container, stream
     except (av.FFmpegError, OSError) as error:
         reason = error.strerror or str(error)
-        with open_file(path) as file:
+        with source.open_file() as file:
             head = file.read(16)
         names = (name for start, name in _NOT_OPENED.items() if head.startswith(start))
         container_name = next(names, "")
         # FFmpeg's answer to a container that is not among the allowed ones.
         if not is_open and error.errno == errno.EINVAL and not container_name:
-            container_name = PurePath(str(path)).suffix or "unknown"
+            container_name = PurePath(source.name).suffix or "unknown"
         if container_name:
             reason = f"ASDF does not open this container, {container_name}"
         raise NotDecoded(reason) from None
@@ -308,7 +307,7 @@ class DecodedTrack:
     subtype = "FLOAT"
     extra_info = ""
 
-    def __init__(self, source: AnySource, decoded: Decoded) -> None:
+    def __init__(self, source: Source, decoded: Decoded) -> None:
         """Read a decoded track from memory, or decode it again if it was only counted."""
         self.frames = decoded.frames
         self.samplerate = decoded.rate

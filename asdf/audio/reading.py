@@ -35,7 +35,7 @@ from asdf.audio.recording_files import (
     cut_off,
     open_recording,
 )
-from asdf.audio.recording_sources import AnySource, limits_of, open_source
+from asdf.audio.recording_sources import AnySource, Source
 from asdf.audio.sample_rates import (
     StreamResampler,
     resample,
@@ -72,23 +72,23 @@ def read_audio(
     """
     if start < 0 or (samples is not None and samples < 1):
         raise ValueError(f"start {start} and samples {samples} are not a part of a recording")
-    to = audio.sample_rate
-    with open_recording(path, is_measured=samples is not None) as file:
+    source, to = Source.of(path), audio.sample_rate
+    with open_recording(source, is_measured=samples is not None) as file:
         rate = file.samplerate
         length = resampled_length(file.frames, rate, to)
         if start >= length:
             raise AsdfError(
-                f"{path} has {length} samples at {to / 1000:g} kHz, but a part from sample {start} "
-                "on was requested. It was likely replaced after its length was measured: measure "
-                "the utterances again."
+                f"{source} has {length} samples at {to / 1000:g} kHz, but a part from sample "
+                f"{start} on was requested. It was likely replaced after its length was measured: "
+                "measure the utterances again."
             )
         stop = length
         if samples is not None:
             stop = min(length, start + samples)
         first, last = source_span(start, stop, rate, to)
         last = min(last, file.frames)
-        limits_of(path).check_memory(path, last - first, file.channels, rate, to)
-        waveform = _decode(file, path, first, last, audio.channels)
+        source.limits.check_memory(source, last - first, file.channels, rate, to)
+        waveform = _decode(file, source, first, last, audio.channels)
     offset = resampled_position(first, rate, to)
     resampled = resample(waveform, rate, to)
     return resampled[start - offset : stop - offset]
@@ -113,13 +113,14 @@ def decoded_length(path: AnySource, audio: Audio = USUAL_AUDIO) -> int:
     Raises:
         AsdfError: as in `read_audio` for the whole recording.
     """
-    with open_recording(path) as file:
-        _decode(file, path, 0, file.frames, audio.channels)
+    source = Source.of(path)
+    with open_recording(source) as file:
+        _decode(file, source, 0, file.frames, audio.channels)
         return resampled_length(file.frames, file.samplerate, audio.sample_rate)
 
 
 def heard_channels(
-    path: AnySource, file: OpenRecording, whole: np.ndarray | None = None
+    source: Source, file: OpenRecording, whole: np.ndarray | None = None
 ) -> tuple[int, ...]:
     """Return the channels of a recording that are averaged: those that are not silent.
 
@@ -129,20 +130,20 @@ def heard_channels(
     """
     if file.channels == 1:
         return (0,)
-    found = recall(path, "channel")
+    found = recall(source, "channel")
     if found is None:
         size = BLOCK_S * file.samplerate
 
         def blocks() -> Iterator[np.ndarray]:
-            return _read_blocks(path, size) if whole is None else cut_blocks(whole, size)
+            return _read_blocks(source, size) if whole is None else cut_blocks(whole, size)
 
-        found = remember(path, "channel", compare(blocks, file.samplerate))
+        found = remember(source, "channel", compare(blocks, file.samplerate))
     return found.heard
 
 
-def _read_blocks(path: AnySource, size: int) -> Iterator[np.ndarray]:
+def _read_blocks(source: Source, size: int) -> Iterator[np.ndarray]:
     """Yield the frames of a recording, as far as they decode: readers name what is damaged."""
-    with open_recording(path, is_measured=True) as file:
+    with open_recording(source, is_measured=True) as file:
         frames = size
         while frames == size:
             try:
@@ -155,20 +156,20 @@ def _read_blocks(path: AnySource, size: int) -> Iterator[np.ndarray]:
 
 
 def _decode(
-    file: OpenRecording, path: AnySource, first: int, last: int, channels: int | str
+    file: OpenRecording, source: Source, first: int, last: int, channels: int | str
 ) -> np.ndarray:
     """Return frames `first <= i < last` of the selected channels, float32."""
-    check_channel(path, file.channels, channels)
-    samples, problem = _decode_frames(file, path, first, last)
+    check_channel(source, file.channels, channels)
+    samples, problem = _decode_frames(file, source, first, last)
     if problem:
-        raise AsdfError(f"{path} {cut_off(problem)}")
+        raise AsdfError(f"{source} {cut_off(problem)}")
     # Integers are always finite, and on their scale.
     fault = "" if file.subtype.startswith("PCM_") else find_fault(samples)
     if fault:
-        raise AsdfError(f"{path} {fault}")
+        raise AsdfError(f"{source} {fault}")
     heard: tuple[int, ...] = ()
     if channels == "mean":
-        heard = heard_channels(path, file, samples if len(samples) == file.frames else None)
+        heard = heard_channels(source, file, samples if len(samples) == file.frames else None)
     return choose_channels(samples, channels, heard)
 
 
@@ -198,14 +199,14 @@ def find_fault(samples: np.ndarray) -> str:
 
 
 def _decode_frames(
-    file: OpenRecording, path: AnySource, first: int, last: int
+    file: OpenRecording, source: Source, first: int, last: int
 ) -> tuple[np.ndarray, str]:
     """Return frames `first <= i < last`, (frames, channels), and why some are missing; '' if none.
 
     A second method is tried if the first fails.
     """
     if isinstance(file, RecordingPart):
-        samples, problem = _decode_frames(file.whole, path, file.first + first, file.first + last)
+        samples, problem = _decode_frames(file.whole, source, file.first + first, file.first + last)
         return file.chosen(samples), problem
     begin = 0 if file.subtype in INEXACT_SEEK else first
     samples, problem = _read_frames(file, begin, last)
@@ -213,11 +214,11 @@ def _decode_frames(
         # Some versions of libFLAC cannot seek to some samples, and no handle is usable after an
         # error.
         begin = 0
-        with soundfile.SoundFile(open_source(path)) as reopened:
+        with soundfile.SoundFile(source.open()) as reopened:
             samples, problem = _read_frames(reopened, 0, last)
     if problem and file.format == "FLAC":
-        limits_of(path).check_memory(path, file.frames, file.channels, file.samplerate)
-        decoded = decode_flac(path, file.frames)
+        source.limits.check_memory(source, file.frames, file.channels, file.samplerate)
+        decoded = decode_flac(source, file.frames)
         if decoded is not None:
             # The whole recording, as after a second reading.
             samples, problem = decoded, ""
@@ -270,18 +271,18 @@ def read_blocks(path: AnySource, samples: int, audio: Audio = USUAL_AUDIO) -> It
     Raises:
         AsdfError: as in `read_audio`; for a recording damaged later on, after its good blocks.
     """
-    to = audio.sample_rate
-    with open_recording(path) as file:
-        check_channel(path, file.channels, audio.channels)
+    source, to = Source.of(path), audio.sample_rate
+    with open_recording(source) as file:
+        check_channel(source, file.channels, audio.channels)
         rate = file.samplerate
-        heard = heard_channels(path, file) if audio.channels == "mean" else ()
+        heard = heard_channels(source, file) if audio.channels == "mean" else ()
         length = resampled_length(file.frames, rate, to)
         resampler = StreamResampler(rate, to)
         while resampler.done < length:
             count = min(samples, length - resampler.done)
             first, last = source_span(resampler.done, resampler.done + count, rate, to)
             last = min(last, file.frames)
-            limits_of(path).check_memory(path, last - first, file.channels, rate, to)
+            source.limits.check_memory(source, last - first, file.channels, rate, to)
             missing = last - resampler.frames
             if missing > 0:
                 try:
@@ -294,6 +295,6 @@ def read_blocks(path: AnySource, samples: int, audio: Audio = USUAL_AUDIO) -> It
             yield resampler.read_known(count)
     if resampler.done < length:
         # `read_audio` tries another decoder, or reports the damage.
-        rest = read_audio(path, resampler.done, audio=audio)
+        rest = read_audio(source, resampler.done, audio=audio)
         for start in range(0, len(rest), samples):
             yield rest[start : start + samples]

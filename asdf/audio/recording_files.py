@@ -25,12 +25,7 @@ from asdf.audio.recording_sources import (
     FileBytes,
     Source,
     end_of_samples,
-    limits_of,
     missing_end,
-    open_file,
-    open_source,
-    path_of,
-    size_of,
     sound_after,
 )
 from asdf.errors import AsdfError
@@ -90,7 +85,7 @@ class RecordingPart:
     """
 
     def __init__(
-        self, whole: soundfile.SoundFile | DecodedTrack, part: Part, source: AnySource
+        self, whole: soundfile.SoundFile | DecodedTrack, part: Part, source: Source
     ) -> None:
         """Store an open recording, which is closed with its part.
 
@@ -160,25 +155,25 @@ class _StreamedFlac(soundfile.SoundFile):  # type: ignore[misc]
 
     frames = 0
 
-    def __init__(self, source: AnySource) -> None:
+    def __init__(self, source: Source) -> None:
         """Open it; raises an AsdfError if it is damaged or cut off."""
-        with soundfile.SoundFile(open_source(source)) as file:
+        with soundfile.SoundFile(source.open()) as file:
             # soundfile would seek after each read.
             file.seekable = lambda: False
             try:
                 while count := len(file.read(2**12, dtype="float32", always_2d=True)):
                     self.frames += count
-                    limits_of(source).check_seconds(source, self.frames / file.samplerate)
+                    source.limits.check_seconds(source, self.frames / file.samplerate)
             except soundfile.LibsndfileError:
                 detail = f"it is damaged after {self.frames:,} samples"
                 raise AsdfError(f"{source} {cut_off(detail)}") from None
-        super().__init__(open_source(source))
+        super().__init__(source.open())
 
 
 OpenRecording: TypeAlias = soundfile.SoundFile | DecodedTrack | RecordingPart
 """An open recording, or an open part of one."""
 
-_last_opened: AnySource | None = None
+_last_opened: Source | None = None
 
 
 def open_recording(path: AnySource, *, is_measured: bool = False) -> OpenRecording:
@@ -195,31 +190,30 @@ def open_recording(path: AnySource, *, is_measured: bool = False) -> OpenRecordi
             allow, or has a damaged header; or the part is not in it.
     """
     global _last_opened
-    _last_opened = path
-    name = path_of(path)
-    part = path.part if isinstance(path, Source) else None
-    if name is not None and "#" in name:
-        _, part = split_part(name)
-    file = _open_whole(path, is_measured or part is not None, part.track if part else None)
-    opened: OpenRecording = file if part is None else RecordingPart(file, part, path)
-    limits_of(path).check_seconds(path, opened.frames / opened.samplerate)
+    _last_opened = source = Source.of(path)
+    part = source.part
+    if source.is_file and "#" in source.name:
+        _, part = split_part(source.name)
+    file = _open_whole(source, is_measured or part is not None, part.track if part else None)
+    opened: OpenRecording = file if part is None else RecordingPart(file, part, source)
+    source.limits.check_seconds(source, opened.frames / opened.samplerate)
     return opened
 
 
 def _open_whole(
-    path: AnySource, is_measured: bool, track: int | None
+    source: Source, is_measured: bool, track: int | None
 ) -> soundfile.SoundFile | DecodedTrack:
     misread = problem = ""
     try:
         # By descriptor, since a name may not be text, which libsndfile's binding requires.
-        opened = open_source(path)
+        opened = source.open()
         file = soundfile.SoundFile(opened)
         content = FileBytes(opened)
         if file.frames == _UNKNOWN_FRAMES:
             file.close()
-            file = _StreamedFlac(path)
+            file = _StreamedFlac(source)
         elif file.format != "FLAC" or not is_measured:
-            misread, problem = _inspect(file, content, path)
+            misread, problem = _inspect(file, content, source)
         end = end_of_samples(content) if file.format == "W64" else None
         if end is not None and end < content.size:
             # libsndfile reads chunks after the samples as samples.
@@ -228,18 +222,18 @@ def _open_whole(
             file = soundfile.SoundFile(io.BytesIO(before))
         if not misread and track not in (None, 1):
             file.close()
-            raise AsdfError(f"{path}: its recording has one sound track, 1. Correct the track.")
+            raise AsdfError(f"{source}: its recording has one sound track, 1. Correct the track.")
     except soundfile.LibsndfileError as error:
-        file = _open_with_pyav(path, error.error_string.strip(" ."), track)
+        file = _open_with_pyav(source, error.error_string.strip(" ."), track)
     except (OSError, ValueError) as error:
-        raise AsdfError(_why_not_opened(Path(str(path)), error)) from error
+        raise AsdfError(_why_not_opened(Path(source.name), error)) from error
     if misread:
         file.close()
-        file = _open_with_pyav(path, misread, track)
+        file = _open_with_pyav(source, misread, track)
     problem = _find_problem(file) or problem
     if problem:
         file.close()
-        raise AsdfError(f"{path} {problem}")
+        raise AsdfError(f"{source} {problem}")
     # soundfile seeks to its current position after each read, and after a seek MP3 and Ogg decode
     # to other samples. It does not do so if it believes that the file cannot seek; `seek` itself
     # still works.
@@ -247,18 +241,18 @@ def _open_whole(
     return file
 
 
-def last_opened() -> AnySource | None:
+def last_opened() -> Source | None:
     """Return what this process last started to open, for the message about a hanging read."""
     return _last_opened
 
 
-def _inspect(file: soundfile.SoundFile, content: FileBytes, path: AnySource) -> tuple[str, str]:
+def _inspect(file: soundfile.SoundFile, content: FileBytes, source: Source) -> tuple[str, str]:
     """Return why libsndfile misreads a file, and a message about its end; '' for none."""
     unheard = sound_after(content)
     if not file.frames and unheard and content.read(0, 4) == b"RIFF":
         return _UNSTATED, ""
     if not unheard and file.format in _PADDING:
-        counted = pyav.count_samples(path, file.samplerate)
+        counted = pyav.count_samples(source, file.samplerate)
         more = 0 if counted is None else counted - file.frames
         if file.format == "MP3" and more < 0:
             head = content.read(0, 10)
@@ -282,7 +276,7 @@ def _inspect(file: soundfile.SoundFile, content: FileBytes, path: AnySource) -> 
     return "", _heard_in_part(unheard) if unheard else ""
 
 
-def _open_with_pyav(path: AnySource, reason: str, track: int | None) -> DecodedTrack:
+def _open_with_pyav(source: Source, reason: str, track: int | None) -> DecodedTrack:
     """Decode a file with PyAV.
 
     Args:
@@ -290,34 +284,35 @@ def _open_with_pyav(path: AnySource, reason: str, track: int | None) -> DecodedT
         track: Sound track to decode, from 1; None for the first in the order of players that is not
             silent.
     """
-    if not size_of(path):
+    if not source.size:
         raise AsdfError(
-            f"{path} is empty (0 bytes). A copy was likely interrupted: copy or download it again."
+            f"{source} is empty (0 bytes). A copy was likely interrupted: copy or download it "
+            "again."
         )
-    if Path(str(path)).name.startswith("._"):
+    if Path(source.name).name.startswith("._"):
         raise AsdfError(
-            f"{path} is not audio, but likely a file that macOS leaves next to each real one: take "
-            "it off the list."
+            f"{source} is not audio, but likely a file that macOS leaves next to each real one: "
+            "take it off the list."
         )
     # Bytes of decoded samples in memory at once.
-    memory = limits_of(path).memory
+    memory = source.limits.memory
     max_bytes = _MAX_HELD if memory is None else min(_MAX_HELD, memory // _COPIES)
     try:
-        decoded = pyav.decode_track(path, max_bytes, track)
+        decoded = pyav.decode_track(source, max_bytes, track)
     except pyav.NotDecoded as error:
         raise AsdfError(
-            f"{path} is not audio that libsndfile can read ({reason}), nor FFmpeg ({error}): "
+            f"{source} is not audio that libsndfile can read ({reason}), nor FFmpeg ({error}): "
             "convert it to FLAC or WAV, or take it off the list."
         ) from None
     if decoded.cut_off:
-        raise AsdfError(f"{path} {cut_off(decoded.cut_off)}")
+        raise AsdfError(f"{source} {cut_off(decoded.cut_off)}")
     # FFmpeg also reads only as far as the header says; without a length it reads everything.
     if reason != _UNSTATED:
-        with open_file(path) as opened:
+        with source.open_file() as opened:
             unheard = sound_after(FileBytes(opened))
         if unheard:
-            raise AsdfError(f"{path} {_heard_in_part(unheard)}")
-    return DecodedTrack(path, decoded)
+            raise AsdfError(f"{source} {_heard_in_part(unheard)}")
+    return DecodedTrack(source, decoded)
 
 
 def _find_problem(file: soundfile.SoundFile | DecodedTrack) -> str:

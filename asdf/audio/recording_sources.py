@@ -86,51 +86,41 @@ class Source:
     limits: Limits = Limits()
     part: places.Part | None = None
 
+    @classmethod
+    def of(cls, recording: AnySource) -> Source:
+        """Return a source as it is, or that of a path."""
+        return recording if isinstance(recording, Source) else cls(os.fspath(recording))
+
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it is read from a path, not from memory."""
+        return self.content is None
+
+    @property
+    def size(self) -> int | None:
+        """Size in bytes; None if the file does not exist."""
+        return places.file_size(self.name) if self.content is None else len(self.content)
+
+    def open(self) -> int | BinaryIO:
+        """Open it as a descriptor, which the caller closes, or as a file in memory or a tar.
+
+        Raises:
+            OSError, AsdfError: as in `asdf.places.open_source`.
+        """
+        if self.content is None:
+            return places.open_source(self.name)
+        return io.BytesIO(self.content)
+
+    def open_file(self) -> BinaryIO:
+        """Open it as a file. Raises as `open`."""
+        opened = self.open()
+        return os.fdopen(opened, "rb") if isinstance(opened, int) else opened
+
 
 AnySource = AnyPath | Source
-
-
-def open_source(source: AnySource) -> int | BinaryIO:
-    """Open a source as a descriptor, which the caller closes, or as a file in memory or a tar.
-
-    Raises:
-        OSError, AsdfError: as in `asdf.places.open_source`.
-    """
-    if not isinstance(source, Source):
-        return places.open_source(source)
-    if source.content is None:
-        return places.open_source(source.name)
-    return io.BytesIO(source.content)
-
-
-def open_file(source: AnySource) -> BinaryIO:
-    """Open a source as a file. Raises as `open_source`."""
-    opened = open_source(source)
-    return os.fdopen(opened, "rb") if isinstance(opened, int) else opened
-
-
-def size_of(source: AnySource) -> int | None:
-    """Return the size of a source in bytes; None if the file does not exist."""
-    if not isinstance(source, Source):
-        return places.file_size(source)
-    if source.content is None:
-        return places.file_size(source.name)
-    return len(source.content)
-
-
-def limits_of(source: AnySource) -> Limits:
-    """Return the limits of a source; a path has none."""
-    return source.limits if isinstance(source, Source) else Limits()
-
-
-def path_of(source: AnySource) -> str | None:
-    """Return the path of a source; None for content in memory."""
-    if not isinstance(source, Source):
-        return os.fspath(source)
-    return source.name if source.content is None else None
 
 
 class FileBytes:
@@ -141,7 +131,7 @@ class FileBytes:
     """
 
     def __init__(self, opened: int | BinaryIO) -> None:
-        """Store the result of `open_source`."""
+        """Store the result of `Source.open`."""
         self._opened = opened
         if isinstance(opened, int):
             self.size = os.fstat(opened).st_size

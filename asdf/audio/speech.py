@@ -41,19 +41,6 @@ class SpeechLength:
     recording: int
 
 
-@dataclass(frozen=True)
-class Beginning:
-    """The first samples of a recording's speech.
-
-    Attributes:
-        waveform: Samples, (T,) float32.
-        length: Lengths of the whole speech, and of the recording.
-    """
-
-    waveform: np.ndarray
-    length: SpeechLength
-
-
 def needs_whole_recording(sad: SpeechActivity) -> bool:
     """Return whether reading any speech requires decoding the whole recording."""
     return sad.mode != "off"
@@ -80,32 +67,6 @@ def read_speech(
     stop = None if samples is None else start + samples
     whole = read_audio(path, audio=audio)
     return cut_to_speech(whole, sad, audio.sample_rate)[start:stop]
-
-
-def read_beginning(
-    path: AnySource, sad: SpeechActivity, samples: int, audio: Audio = USUAL_AUDIO
-) -> Beginning:
-    """Read up to `samples` of a recording's speech from its start, and measure the recording.
-
-    Raises:
-        AsdfError, UsageError: as in `read_speech`.
-    """
-    if needs_whole_recording(sad):
-        return find_beginning(read_audio(path, audio=audio), sad, samples, audio.sample_rate)
-    waveform = read_audio(path, 0, samples, audio)
-    length = len(waveform)
-    if length == samples:
-        # Only a recording that may have been cut requires reading its header again.
-        length = audio_length(path, audio)
-    return Beginning(waveform, SpeechLength(length, length))
-
-
-def find_beginning(
-    waveform: np.ndarray, sad: SpeechActivity, samples: int, rate: int = SAMPLE_RATE
-) -> Beginning:
-    """Return up to `samples` of the speech in a whole recording (T,), T >= 1, at `rate` Hz."""
-    speech = cut_to_speech(waveform, sad, rate)
-    return Beginning(speech[:samples], SpeechLength(len(speech), len(waveform)))
 
 
 def measure_speech(

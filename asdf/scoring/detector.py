@@ -267,12 +267,12 @@ class Detector:
             AsdfError: it cannot be read, exceeds the limits, or contains no speech.
         """
         named = self._take(reference, sample_rate)
-        heard = named.read_beginning(self.settings.sad, self._trial_samples)
+        waveform, _ = named.read_beginning(self.settings.sad, self._trial_samples)
         # copy() would read the network's file again.
         bound = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
         # The same way as a copy from a pickle gets its reference.
-        bound.__setstate__(heard.waveform)
+        bound.__setstate__(waveform)
         return bound
 
     def __setstate__(self, waveform: np.ndarray) -> None:

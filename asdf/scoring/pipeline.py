@@ -131,9 +131,9 @@ class Pipeline:
     def score_trial(self, recording: Recording) -> Scored:
         """Score the beginning of a recording. Raises as `score_whole`."""
         self.check()
-        heard = recording.read_beginning(self.sad, self.summary.max_samples)
-        [window] = self.score([self.make_piece(heard.waveform)])
-        return self.score_beginning(recording, window, heard.length)
+        waveform, length = recording.read_beginning(self.sad, self.summary.max_samples)
+        [window] = self.score([self.make_piece(waveform)])
+        return self.score_beginning(recording, window, length)
 
     def make_piece(
         self, waveform: np.ndarray, start: int = 0, sad: SpeechActivity = NO_DETECTION

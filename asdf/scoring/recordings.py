@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from asdf.audio import read_audio
+from asdf.audio import audio_length, read_audio
 from asdf.audio.channels import (
     Comparison,
     check_channel,
@@ -29,12 +29,10 @@ from asdf.audio.reading import find_fault, read_blocks
 from asdf.audio.recording_sources import Limits, Source
 from asdf.audio.sample_rates import resample
 from asdf.audio.speech import (
-    Beginning,
     SpeechLength,
     cut_to_speech,
-    find_beginning,
     measure_speech,
-    read_beginning,
+    needs_whole_recording,
     read_speech,
 )
 from asdf.errors import AsdfError, UsageError
@@ -241,16 +239,18 @@ class Recording(ABC):
         """Read up to `samples` of speech. Raises as `read_whole`."""
         return cut_to_speech(self.read_whole(), sad, self.audio.sample_rate)[:samples]
 
-    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
-        """Read speech as `read_speech`, and measure it."""
-        return find_beginning(self.read_whole(), sad, samples, self.audio.sample_rate)
+    def read_beginning(self, sad: SpeechActivity, samples: int) -> tuple[np.ndarray, SpeechLength]:
+        """Read speech as `read_speech`, and measure it as `measure`."""
+        whole = self.read_whole()
+        speech = cut_to_speech(whole, sad, self.audio.sample_rate)
+        return speech[:samples], SpeechLength(len(speech), len(whole))
 
 
 @dataclass(frozen=True)
 class FileRecording(Recording):
     """A file, or the content of one."""
 
-    source: Path | Source
+    source: Source
 
     def measure(self, sad: SpeechActivity) -> SpeechLength:
         return measure_speech(self._checked(), sad, audio=self.audio)
@@ -258,8 +258,15 @@ class FileRecording(Recording):
     def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
         return read_speech(self.source, sad, 0, samples, self.audio)
 
-    def read_beginning(self, sad: SpeechActivity, samples: int) -> Beginning:
-        return read_beginning(self._checked(), sad, samples, self.audio)
+    def read_beginning(self, sad: SpeechActivity, samples: int) -> tuple[np.ndarray, SpeechLength]:
+        if needs_whole_recording(sad):
+            return super().read_beginning(sad, samples)
+        waveform = read_audio(self._checked(), 0, samples, self.audio)
+        length = len(waveform)
+        if length == samples:
+            # Only a recording that may have been cut requires reading its header again.
+            length = audio_length(self.source, self.audio)
+        return waveform, SpeechLength(length, length)
 
     def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
         block = max(window, _BLOCK_S * self.audio.sample_rate)
@@ -285,13 +292,11 @@ class FileRecording(Recording):
                 chosen = chosen._replace(channel=number)
             side = part_path(name, chosen)
             path = None if self.path is None else Path(side)
-            source: Path | Source = Path(side)
-            if isinstance(self.source, Source):
-                source = replace(self.source, name=side, part=chosen)
+            source = replace(self.source, name=side, part=chosen)
             sides.append(replace(self, name=side, path=path, source=source))
         return relation.why, sides
 
-    def _checked(self) -> Path | Source:
+    def _checked(self) -> Source:
         """Return the source after checking that it exists.
 
         Raises:
@@ -381,11 +386,7 @@ def as_recording(
     if is_file and sample_rate is not None:
         raise UsageError(f"{name}: sample_rate is for samples; a file states its own.")
     if is_path:
-        path = Path(value)
-        source: Path | Source = path
-        if limits != Limits():
-            source = Source(name, limits=limits)
-        return FileRecording(position, name, path, audio, source)
+        return FileRecording(position, name, Path(value), audio, Source(name, limits=limits))
     if is_file:
         content = bytes(value) if is_content else _read_to_end(value, name, limits)
         return FileRecording(position, name, None, audio, Source(name, content, limits))

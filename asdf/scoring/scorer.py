@@ -144,6 +144,8 @@ class Scorer(WaveformScorer):
         self.audio = audio
         self.channels = waveform_channels(network)
         self.length = scored_length_of(network, settings, audio)
+        assert self.length.max_samples is not None  # settings always have a limit
+        self.window_samples = self.length.max_samples
         # The parameters are counted before packing changes their layout.
         self.parameters = sum(weights.numel() for weights in network.parameters())
         self._network = network.to(self.device)
@@ -312,7 +314,7 @@ class Scorer(WaveformScorer):
         scores = np.empty(len(waveforms), np.float32)
         rows: dict[str, dict[int, np.ndarray]] = {}
         lengths = np.array([len(waveform) for waveform in waveforms], np.int64)
-        for batch in self.plan_batches(lengths):
+        for batch in self.plan.batches(lengths):
             parts = [waveforms[index][: batch.samples] for index in batch.trials]
             for part in parts:
                 check_count(part, self.channels, "a recording")

@@ -55,6 +55,7 @@ class WaveformScorer(ABC):
         precision: Precision of the scores: 'fp32', 'tf32' or 'bf16'.
         engine: Engine of the networks: 'graph', 'packed' or 'plain'.
         length: Length of a recording that counts; shorter recordings are repeated, longer ones cut.
+        window_samples: Samples of the longest window that is heard whole, by every network.
         plan: Division of recordings into batches, for a single network.
         audio: Rate and channels that the networks hear; lengths count at this rate.
         channels: Number of channels that the networks take; None: they take (batch, samples).
@@ -69,6 +70,7 @@ class WaveformScorer(ABC):
     precision: str
     engine: str
     length: ScoredLength
+    window_samples: int
     plan: ScoringPlan
     audio: Audio = USUAL_AUDIO
     channels: int | None = None
@@ -89,12 +91,6 @@ class WaveformScorer(ABC):
     @abstractmethod
     def device(self) -> torch.device:
         """The device that the networks run on."""
-
-    @property
-    def window_samples(self) -> int:
-        """The longest window that is heard whole."""
-        assert self.length.max_samples is not None  # settings always have a limit
-        return self.length.max_samples
 
     def as_heard(self, mono: np.ndarray) -> np.ndarray:
         """Return a waveform (T,) as the networks hear it, repeated for several channels."""
@@ -298,7 +294,8 @@ class FusedScorer(WaveformScorer):
         self.engine = first.engine
         self.parameters = sum(scorer.parameters for scorer in scorers)
         shortest = min(scorer.length.min_samples for scorer in scorers)
-        self._longest = max(scorer.window_samples for scorer in scorers)
+        windows = [scorer.window_samples for scorer in scorers]
+        self.window_samples, self._longest = min(windows), max(windows)
         self.audio = first.audio
         self.channels = first.channels
         self.length = ScoredLength(shortest, self._longest, first.audio.sample_rate)
@@ -314,11 +311,6 @@ class FusedScorer(WaveformScorer):
     @property
     def device(self) -> torch.device:
         return self._scorers[0].device
-
-    @property
-    def window_samples(self) -> int:
-        """The longest window that every network hears whole."""
-        return min(scorer.window_samples for scorer in self._scorers)
 
     @property
     def networks(self) -> Sequence[nn.Module]:

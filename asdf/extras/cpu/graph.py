@@ -99,9 +99,10 @@ class GraphScorer(WaveformScorer):
         self.parameters = shipped_detector().parameters
         self.extras = {EMBEDDING: HeadExtra(EMBEDDING)}
         rules = settings.network
+        self.window_samples = rules.max_evaluation_utterance_length_in_samples
         self.length = ScoredLength(
             rules.min_evaluation_utterance_length_in_samples,
-            rules.max_evaluation_utterance_length_in_samples,
+            self.window_samples,
             settings.audio.sample_rate,
         )
         self.plan = ScoringPlan(self.length, int, _BATCH_SAMPLES)
@@ -146,7 +147,7 @@ class GraphScorer(WaveformScorer):
         scores = np.empty(len(waveforms), np.float32)
         embeddings: dict[int, np.ndarray] = {}
         outputs = ["logits", "embeddings"] if wanted else ["logits"]
-        for batch in self.plan_batches(np.array([len(each) for each in waveforms], np.int64)):
+        for batch in self.plan.batches(np.array([len(each) for each in waveforms], np.int64)):
             parts = [waveforms[index][: batch.samples] for index in batch.trials]
             waveforms_BT = np.stack([repeat_to(part, batch.samples) for part in parts])
             logits_B2, *others = self._session.run(outputs, {"waveforms": waveforms_BT})

@@ -201,7 +201,7 @@ def test_tracks_that_are_one_sound(tmp_path, tracks, default, heard):
 def test_the_default_track_is_the_first(tmp_path):
     path = write_tracks(tmp_path / "a.mkv", [ONE, OTHER, OTHER], default=1)
     assert_allclose(read_audio(path), OTHER)
-    found = recall(path, "track")
+    found = recall(Source.of(path), "track")
     assert found is not None and found.heard == (2, 1, 3)
 
 

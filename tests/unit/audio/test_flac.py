@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 
 from asdf.audio import audio_length, read_audio
 from asdf.audio.pyav import decode_flac
+from asdf.audio.recording_sources import Source
 from asdf.errors import AsdfError
 
 
@@ -34,7 +35,7 @@ def test_a_wrong_checksum_around_right_samples_is_read(tmp_path, channels):
     damage(path, back=1)
     with pytest.raises(soundfile.LibsndfileError):
         soundfile.read(path)
-    assert_array_equal(decode_flac(path, 20000), samples / 32768)
+    assert_array_equal(decode_flac(Source.of(path), 20000), samples / 32768)
     assert_array_equal(read_audio(path), (samples / 32768).mean(axis=1))
     assert_array_equal(read_audio(path, 15000, 5000), (samples / 32768).mean(axis=1)[15000:])
 
@@ -49,12 +50,12 @@ def test_wrong_samples_are_refused(tmp_path):
 def test_a_missing_end_is_refused(tmp_path):
     _, path = flac(tmp_path / "a.flac", 1)
     path.write_bytes(path.read_bytes()[:-5000])
-    assert decode_flac(path, 20000) is None
+    assert decode_flac(Source.of(path), 20000) is None
 
 
 def test_24_bit_is_refused(tmp_path):
     _, path = flac(tmp_path / "a.flac", 1, "PCM_24")
-    assert decode_flac(path, 20000) is None
+    assert decode_flac(Source.of(path), 20000) is None
 
 
 def test_a_file_that_ends_within_the_header_of_a_frame_is_refused(tmp_path):

@@ -13,6 +13,7 @@ import soundfile
 
 from asdf.audio import audio_length, read_audio
 from asdf.audio.pyav import decode
+from asdf.audio.recording_sources import Source
 from asdf.errors import AsdfError
 
 CODECS = ("VORBIS", "OPUS")
@@ -119,9 +120,9 @@ def test_what_ffmpeg_writes_is_whole(tmp_path, codec, suffix):
 def test_ffmpeg_too_decodes_whole_files_only(tmp_path, codec):
     content, path = encoded(codec), tmp_path / "a.ogg"
     path.write_bytes(content)
-    assert decode(path).cut_off == ""
+    assert decode(Source.of(path)).cut_off == ""
     path.write_bytes(content[: pages(content)[-1]])
-    assert decode(path).cut_off == "the page that ends the stream is missing"
+    assert decode(Source.of(path)).cut_off == "the page that ends the stream is missing"
 
 
 def write_with_ffmpeg(

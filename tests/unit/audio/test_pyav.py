@@ -67,7 +67,7 @@ def test_a_sine_comes_back(tmp_path, name, codec, rate):
 def test_samples_of_lossless_tracks_are_exact_and_channels_averaged(tmp_path):
     stereo = np.round(np.stack([sine(16000), -0.5 * sine(16000)]) * 32768) / 32768
     path = encode(tmp_path / "a.mov", stereo, 16000, "pcm_s16le")
-    assert decode(path).samples.shape == (16000, 2)
+    assert decode(Source.of(path)).samples.shape == (16000, 2)
     assert_allclose(read_audio(path), stereo.mean(axis=0), atol=2e-5)
     assert audio_length(path) == 16000
     assert_array_equal(read_audio(path, 9000, 500), read_audio(path)[9000:9500])
@@ -133,7 +133,7 @@ def test_a_playlist_reads_no_other_file(tmp_path):
     (tmp_path / "b.m4a").write_text(f"ffconcat version 1.0\nfile '{secret.name}'\n")
     for name in ("a.m4a", "b.m4a"):
         with pytest.raises(NotDecoded):
-            decode(tmp_path / name)
+            decode(Source.of(tmp_path / name))
         with pytest.raises(AsdfError, match="libsndfile can read"):
             read_audio(tmp_path / name)
 
@@ -159,9 +159,9 @@ def test_a_long_track_is_read_without_being_held(tmp_path, monkeypatch):
     path = encode(tmp_path / "a.m4a", stereo, 44100, "aac")
     whole = read_audio(path)
     part = read_audio(path, 20000, 9000)
-    decoded = decode(path)
+    decoded = decode(Source.of(path))
     assert (decoded.dropped, decoded.frames) == (0, len(decoded.samples))
-    counted = decode(path, max_bytes=10**5)
+    counted = decode(Source.of(path), max_bytes=10**5)
     assert counted.samples.shape == (0, 2)
     assert (counted.dropped, counted.frames) == (decoded.frames, decoded.frames)
     assert (counted.rate, counted.stated_s) == (decoded.rate, decoded.stated_s)
@@ -225,5 +225,5 @@ def test_a_block_without_samples_is_not_the_end(monkeypatch):
     samples = np.arange(4, dtype=np.float32)[:, None]
     blocks = (samples[start:stop] for start, stop in ((0, 2), (2, 2), (2, 4)))
     monkeypatch.setattr("asdf.audio.pyav.decode_blocks", lambda *_: blocks)
-    track = DecodedTrack(Path("a.mp4"), Decoded(samples[:0], 16000, dropped=4))
+    track = DecodedTrack(Source("a.mp4"), Decoded(samples[:0], 16000, dropped=4))
     assert_array_equal(track.read(), samples)

@@ -10,8 +10,9 @@ import soundfile
 from numpy.testing import assert_array_equal
 
 from asdf.audio import crop_start, cut_to_speech, read_audio, repeat_to, speech, speech_mask
-from asdf.audio.speech import find_beginning, measure_speech, read_beginning, read_speech
+from asdf.audio.speech import measure_speech, read_speech
 from asdf.errors import AsdfError
+from asdf.scoring.recordings import as_recording
 from asdf.settings.sections import SpeechActivity
 
 OFF = SpeechActivity("off")
@@ -41,12 +42,11 @@ def test_a_part_is_that_of_the_whole_speech(path, sad):
 @pytest.mark.parametrize("samples", [1000, 36000, 36001, 10**6])
 def test_a_beginning_comes_with_both_lengths(path, sad, samples):
     whole = cut_to_speech(read_audio(path), sad)
-    beginning = read_beginning(path, sad, samples)
-    assert_array_equal(beginning.waveform, whole[:samples])
-    assert (beginning.length.speech, beginning.length.recording) == (len(whole), 36000)
-    from_array = find_beginning(read_audio(path), sad, samples)
-    assert_array_equal(from_array.waveform, beginning.waveform)
-    assert from_array.length == beginning.length == measure_speech(path, sad)
+    for recording in (as_recording(path), as_recording(read_audio(path), 16000)):
+        beginning, length = recording.read_beginning(sad, samples)
+        assert_array_equal(beginning, whole[:samples])
+        assert (length.speech, length.recording) == (len(whole), 36000)
+        assert length == recording.measure(sad) == measure_speech(path, sad)
 
 
 def test_only_speech_activity_detection_needs_the_samples_before_a_part(path, monkeypatch):

@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import Dataset
 
 from asdf.audio import recording_files
+from asdf.audio.recording_sources import Source
 from asdf.data.batches import Clip
 from asdf.data.loaders import BatchLoader
 from asdf.data.threads import threads
@@ -216,11 +217,11 @@ def test_a_read_that_hangs_without_workers_ends_a_run_that_is_to_stop(
     monkeypatch.setattr("asdf.data.loaders._REMARK_S", 0.02)
     reader, writer = os.pipe()
 
-    def open_source(path):
-        return os.dup(reader) if path == utterances.path(1) else real(path)
+    def open_source(source):
+        return os.dup(reader) if source.name == str(utterances.path(1)) else real(source)
 
-    real = recording_files.open_source
-    monkeypatch.setattr(recording_files, "open_source", open_source)
+    real = Source.open
+    monkeypatch.setattr(Source, "open", open_source)
     stop = StopRequest()
     batches = BatchLoader(clips(utterances), 0, World(), stop=stop).batches([[(1, 0)], [(1, 1)]])
     try:

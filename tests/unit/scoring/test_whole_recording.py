@@ -306,7 +306,7 @@ def test_a_file_that_asks_for_too_much_memory_costs_no_other_its_score(
     detector, recordings, monkeypatch
 ):
     def read(path, *span):
-        if path.name == "c.WAV":
+        if str(path).endswith("c.WAV"):
             raise MemoryError
         return read_audio(path, *span)
 

@@ -22,7 +22,6 @@ import soundfile
 from asdf.audio import audio_length
 from asdf.audio.reading import read_blocks
 from asdf.audio.recording_files import open_recording
-from asdf.audio.recording_sources import size_of
 from asdf.errors import AsdfError
 from asdf.facts import SAMPLE_RATE
 from asdf.metrics.bootstrap import Interval, confidence_intervals
@@ -30,6 +29,7 @@ from asdf.metrics.calibration import Calibration
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.intervals import proportion_bounds
 from asdf.metrics.llr_maps import LlrQuality, Tippett, llr_quality
+from asdf.places import file_size
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import Heading, Provenance, make_heading, provenance_of, recording_digest
 from asdf.scoring.scored import Scored, WindowScore
@@ -129,7 +129,7 @@ def read_facts(path: str) -> FileFacts:
         known = {key: text for key, text in sorted(tags.items()) if text}
         return FileFacts(
             digest,
-            size_of(path),
+            file_size(path),
             str(file.format),
             str(file.subtype),
             int(file.channels),
