@@ -19,8 +19,8 @@ GONE = 499
 _MB = 1_000_000
 _BYTES_OF_SAMPLE = 4
 # What a place of the queue holds; a larger recording takes several.
-_PLACE_S = 600.0
-_PLACE_MB = 32.0
+_PLACE_S = 300.0
+_PLACE_MB = 16.0
 # Maximum ratio of audio heard to length, for scores over time of a recording of maximum length.
 _MAX_OVERLAP = 5
 # Advice in messages for owners of lists and limits, which clients of a service cannot follow.
@@ -79,7 +79,7 @@ class ServiceLimits:
 
     max_mb: float = 256.0
     max_seconds: float = 7200.0
-    queue: int = 32
+    queue: int = 64
     connections: int = 256
     readers: int = 2
     head_s: float = 10.0
