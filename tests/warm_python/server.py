@@ -5,6 +5,7 @@ It has one thread, and computes nothing: what it forks has a torch as if just im
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -16,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 # What the programs of the tests import.
+import av  # noqa: F401
+import jinja2  # noqa: F401
 import numpy  # noqa: F401
 import soundfile  # noqa: F401
 import torch
@@ -26,8 +29,10 @@ import torchaudio  # noqa: F401
 
 import asdf.checkpoint.network_reading
 import asdf.commands.score
+import asdf.evaluation
 import asdf.metrics.summary
 import asdf.recipe.opened_recipe
+import asdf.recipe.stages
 import asdf.recipe.training_stage
 import asdf.scoring.detector
 import asdf.training.loop  # noqa: F401
@@ -44,6 +49,9 @@ def serve(path: str, executable: str) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(64)
+    # No program collects the garbage of what was imported, which would copy its memory.
+    gc.collect()
+    gc.freeze()
     print("ready", flush=True)
     clients: dict[int, socket.socket] = {}
     while True:
