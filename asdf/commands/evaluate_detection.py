@@ -385,8 +385,7 @@ def submit(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> 
         file = read_score_file(path, lambda utterance: trials.index_of(utterance) is not None)
         # Labels in it need not be those of the list, which states none.
         file = replace(file, labels=np.full(len(file), UNLABELLED))
-        matched = match_file(path, file, trials, None, args.ignore_others, both_classes=False)
-        scores = matched.scores
+        scores, _ = match_file(path, file, trials, None, args.ignore_others, both_classes=False)
     assert args.submission is not None  # it was looked for above
     write_submission(args.submission, args.format, scores, trials, threshold)
     written = output_name(args.submission)

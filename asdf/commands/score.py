@@ -174,6 +174,14 @@ class ScoreOptions(DetectorOptions, ArrayOptions):
         repeated=True,
     )
 
+    @property
+    def windows(self) -> tuple[float, float] | None:
+        """Length and hop of the windows for scores over time, in seconds; None: no such scores."""
+        if self.window is None:
+            return None
+        # Half a window, so that shorter parts are complete in some window.
+        return self.window, self.window / 2 if self.hop is None else self.hop
+
 
 COMMAND = Command(
     "score",
@@ -215,7 +223,7 @@ def main(arguments: list[str]) -> int:
     if sys.stderr.isatty():
         # Shown before slow imports: torch takes seconds.
         show("loading the network ...", sys.stderr)
-    window = window_option(args)
+    check_windows(args)
     # Checked here, so that two outputs on standard output are refused before hours of scoring.
     screen = text_stream(outputs)
     # torch is needed from here on.
@@ -227,7 +235,7 @@ def main(arguments: list[str]) -> int:
         repeated = [word for word in arguments if word != "--merge"]
         command = f"{PROGRAM} score {shlex.join(repeated)}"
         recordings = _find_recordings(args, names)
-        return _score_into_outputs(args, recordings, screen, command, window, stdin_path)
+        return _score_into_outputs(args, recordings, screen, command, stdin_path)
 
 
 def name_network(args: ScoreOptions) -> ScoreOptions:
@@ -268,38 +276,24 @@ def _is_recording(word: str) -> bool:
     return word in STANDARD_INPUT or path.suffix.lower() in AUDIO_SUFFIXES | LIST_SUFFIXES
 
 
-def window_option(args: ScoreOptions) -> tuple[float, float] | None:
-    """Return the window and the hop in seconds; None without --window.
-
-    Raises:
-        UsageError: they leave parts of a recording out, or contradict each other.
-    """
+def check_windows(args: ScoreOptions) -> None:
+    """Raise a UsageError if windows leave parts of a recording out, or a hop has no windows."""
     from asdf.scoring.whole_recording import in_samples
 
-    if args.window is None:
-        if args.hop is not None:
-            raise UsageError("--hop needs --window S, whose windows it spaces.")
-        return None
-    # Half a window, so that shorter parts are complete in some window.
-    hop = args.window / 2 if args.hop is None else args.hop
-    in_samples(args.window, hop)
-    return args.window, hop
+    if args.windows is not None:
+        in_samples(*args.windows)
+    elif args.hop is not None:
+        raise UsageError("--hop needs --window S, whose windows it spaces.")
 
 
 def _score_into_outputs(
-    args: ScoreOptions,
-    recordings: Recordings,
-    screen: TextIO | None,
-    command: str,
-    window: tuple[float, float] | None,
-    stdin_path: str,
+    args: ScoreOptions, recordings: Recordings, screen: TextIO | None, command: str, stdin_path: str
 ) -> int:
     """Score recordings into the requested outputs; return the exit status.
 
     Args:
         screen: Stream for the lines of recordings; None: they are not shown.
         command: Command that reproduces the results.
-        window: Length and hop of the windows, in seconds; None: no scores over time.
         stdin_path: Path of the copy of standard input; ''.
 
     Raises:
@@ -309,7 +303,7 @@ def _score_into_outputs(
     from asdf.runs.log import track
     from asdf.trials.how_scored import HowScored
 
-    detector = open_detector(args, window)
+    detector = open_detector(args)
     written = args.csv, args.json, args.scores
     segments = None
     if args.segments is not None:
@@ -318,14 +312,14 @@ def _score_into_outputs(
         detector.score_many([], frames=True)
     # Published error rates are on trials: only trial scores can be compared with them.
     are_trials = bool(args.trial or args.scores or recordings.are_labelled)
-    heading = _heading(args, detector, recordings, are_trials, window, command)
-    work = _work_of(args, detector, heading, window, are_trials)
+    heading = _heading(args, detector, recordings, are_trials, command)
+    work = _work_of(args, detector, heading, are_trials)
     outputs = Outputs(*written, segments, args.part, args.merge)
     with closing(Results(recordings, heading, outputs, work, screen, stdin_path)) as results:
         try:
             with _termination_is_an_interrupt():
                 results.put_out()
-                scored = _score_all(args, detector, recordings, results, not are_trials, window)
+                scored = _score_all(args, detector, recordings, results, not are_trials)
                 shown = track(scored, results.remaining, "scoring", unit="recordings")
                 with closing(shown) as tracked:
                     for result, over_time in tracked:
@@ -368,12 +362,7 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
 
 
 def _heading(
-    args: ScoreOptions,
-    detector: Detector,
-    recordings: Recordings,
-    are_trials: bool,
-    window: tuple[float, float] | None,
-    command: str,
+    args: ScoreOptions, detector: Detector, recordings: Recordings, are_trials: bool, command: str
 ) -> Heading:
     """Return the description of the scores, for display and JSON."""
     from asdf.scoring.document import made_by, make_heading, provenance_of
@@ -393,23 +382,19 @@ def _heading(
             show(column.describe(), sys.stderr)
     if not args.json:
         return heading
-    made = made_by(provenance_of(detector), are_trials, window, command)
+    made = made_by(provenance_of(detector), are_trials, args.windows, command)
     return replace(heading, made_by=made)
 
 
 def _work_of(
-    args: ScoreOptions,
-    detector: Detector,
-    heading: Heading,
-    window: tuple[float, float] | None,
-    are_trials: bool,
+    args: ScoreOptions, detector: Detector, heading: Heading, are_trials: bool
 ) -> dict[str, Any]:
     """Return what a journal must match: everything that changes a score belongs here."""
     folder = args.network_folder
     work = {
         "scores": heading.scores,
         "length": [detector.length.min_samples, detector.length.max_samples],
-        "window": window,
+        "window": args.windows,
         "network_folder": None if folder is None else str(folder),
         "engine": detector.engine,
         # Entries of a journal without a column have no value of it; so with frames and digests.
@@ -425,7 +410,7 @@ def _work_of(
     return {**work, **{name: value for name, value in asked.items() if value}}
 
 
-def open_detector(args: NetworkOptions, window: tuple[float, float] | None = None) -> Detector:
+def open_detector(args: NetworkOptions) -> Detector:
     """Build the detector of a command line.
 
     Raises:
@@ -450,19 +435,14 @@ def open_detector(args: NetworkOptions, window: tuple[float, float] | None = Non
         threshold=args.threshold,
         **judging,
     )
-    if window:
+    if isinstance(args, ScoreOptions) and args.windows:
         # A window longer than the network's input is refused before anything is scored.
-        in_samples(*window, detector.window_samples)
+        in_samples(*args.windows, detector.window_samples, detector.sample_rate)
     return detector
 
 
 def _score_all(
-    args: ScoreOptions,
-    detector: Detector,
-    recordings: Recordings,
-    results: Results,
-    whole: bool,
-    window: tuple[float, float] | None,
+    args: ScoreOptions, detector: Detector, recordings: Recordings, results: Results, whole: bool
 ) -> Iterator[tuple[Scored, list[WindowScore]]]:
     """Score recordings, grouped by their references if the network takes some."""
     from asdf.scoring.scored import Scored
@@ -488,9 +468,9 @@ def _score_all(
             if recordings.speakers:
                 speaker = recordings.speakers[result.index].speaker
                 result = conclude_speaker(result, speaker)
-            if window and result.path is not None and not result.error:
+            if args.windows and result.path is not None and not result.error:
                 try:
-                    over_time = beside.score_over_time(result.path, *window, progress=True)
+                    over_time = beside.score_over_time(result.path, *args.windows, progress=True)
                 except (AsdfError, OSError) as error:
                     result = Scored(result.index, result.path, error=str(error), name=result.name)
             yield result, over_time

@@ -69,21 +69,13 @@ _GIGABYTE = 1_000_000_000
 _THREADS = 8
 
 
-@dataclass(frozen=True)
-class OnDisk:
-    """Differences between label file and disk, as sorted names in the tree.
+def compare_with_disk(reading: Reading, tree: Tree) -> tuple[list[str], list[str]]:
+    """Compare the trials of a reading with the files in its folders.
 
-    Attributes:
-        missing: Recordings that are listed and do not exist.
-        unnamed: Recordings that exist and are not listed.
+    Returns:
+        Recordings that are listed and do not exist, and those that exist and are not listed, as
+        sorted names in the tree.
     """
-
-    missing: Sequence[str]
-    unnamed: Sequence[str]
-
-
-def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
-    """Compare the trials of a reading with the files in its folders."""
     existing: set[str] = set()
     for folder in reading.audio:
         existing.update(files_in(tree, folder))
@@ -93,10 +85,7 @@ def compare_with_disk(reading: Reading, tree: Tree) -> OnDisk:
     existing.update(name for name in named if name.startswith("/") and Path(name).is_file())
     # Other subsets may be in the same folders, and their recordings are not superfluous.
     unnamed = existing - named - reading.others
-    return OnDisk(
-        missing=sorted(named - existing),
-        unnamed=sorted(name for name in unnamed if is_recording(name)),
-    )
+    return sorted(named - existing), sorted(filter(is_recording, unnamed))
 
 
 def durations_s(paths: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
@@ -304,7 +293,7 @@ def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: boo
             utterances, tree = read_list(part, folder, part.stem), open_tree(folder)
             folders = sorted({utterance.rpartition("/")[0] for utterance in utterances.ids})
             reading = Reading(utterances, folders)
-        disk = compare_with_disk(reading, tree)
+        missing, unnamed = compare_with_disk(reading, tree)
     except AsdfError as error:
         # One subset that was not downloaded does not hide the state of the others.
         if alone:
@@ -325,14 +314,14 @@ def _check(part: Chosen | Path, args: CorporaOptions, screen: TextIO, alone: boo
     for column in utterances.columns:
         lines.append(f"  {column:<12} {_describe_column(reading, column)}")
     if args.durations:
-        lines += _duration_lines(utterances, set(disk.missing))
+        lines += _duration_lines(utterances, set(missing))
     deviations = differences(part, utterances.labels) if isinstance(part, Chosen) else []
     lines += [f"  DIFFERENCE   {deviation}" for deviation in deviations]
-    lines += _name_lines("MISSING", disk.missing, "named and not on disk")
-    lines += _name_lines("not named", disk.unnamed, "on disk and not named")
+    lines += _name_lines("MISSING", missing, "named and not on disk")
+    lines += _name_lines("not named", unnamed, "on disk and not named")
     lines += [f"  note         {note}" for note in reading.notes]
     # Recordings that no list names do not make a corpus incomplete.
-    is_complete = not deviations and not disk.missing
+    is_complete = not deviations and not missing
     if is_complete:
         is_published = isinstance(part, Chosen) and part.subset in part.corpus.published
         lines.append("  all there" + (", as many trials as published" if is_published else ""))

@@ -189,8 +189,8 @@ def read_frame_scores(path: AnyPath, hop_s: float | None = None) -> list[ScoredF
             raise _unreadable(path, error, "`python -m asdf score --segments`") from None
     names = [recording.name for recording in recordings]
     repeats = find_repeats(names)
-    if repeats is not None:
-        raise AsdfError(f"{path}: {names[repeats.indices[0]]!r} is repeated.")
+    if repeats:
+        raise AsdfError(f"{path}: {names[repeats[0][0]]!r} is repeated.")
     return recordings
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,13 +26,6 @@ Reader = Callable[[AnyPath, Callable[[str], bool] | None], Scores]
 """A reader of score files; the second argument says whether the protocol has an utterance."""
 
 
-class Matched(NamedTuple):
-    """Scores with their labels, and the number of scored utterances that were left out."""
-
-    scores: Scores
-    left_out: int
-
-
 def read_matched(
     path: AnyPath,
     trials: TrialList,
@@ -42,8 +34,10 @@ def read_matched(
     ignore_others: bool = False,
     read: Reader = read_score_file,
     both_classes: bool = True,
-) -> Matched:
+) -> tuple[Scores, int]:
     """Read a score file of any format, with the labels of `trials`, in the order of the file.
+
+    The number of scored utterances that were left out follows the scores.
 
     Args:
         trials: Trials of the protocol.
@@ -90,7 +84,7 @@ def read_any_scores(
     # A file with labels needs no protocol, and may hold trials that `labels` lacks.
     if not file.count_unlabelled:
         return require_labels(path, file)
-    return match_file(path, file, _as_trials(labels), None, ignore_others).scores
+    return match_file(path, file, _as_trials(labels), None, ignore_others)[0]
 
 
 def read_unlabelled_scores(
@@ -108,7 +102,7 @@ def read_unlabelled_scores(
         AsdfError: as in `read_matched`.
     """
     file = read_two_columns(path)
-    return match_file(path, file, _as_trials(labels), None, ignore_others).scores
+    return match_file(path, file, _as_trials(labels), None, ignore_others)[0]
 
 
 def _as_trials(labels: Mapping[str, int]) -> TrialList:
@@ -123,10 +117,10 @@ def match_file(
     ignore_others: bool,
     *,
     both_classes: bool = True,
-) -> Matched:
-    """Return the scores of a file already read, with the labels of `trials`.
+) -> tuple[Scores, int]:
+    """Return the scores of a file already read, as `read_matched`.
 
-    Args and errors are as in `read_matched`.
+    Args and errors are as there.
     """
     matched = _match(file.ids, trials)
     used = np.flatnonzero(matched >= 0)
@@ -157,7 +151,7 @@ def match_file(
     scores = Scores(ids, labels, file.scores[used], columns=columns)
     # Not an argument: selected or joined trials would be others.
     object.__setattr__(scores, "found", (trials, indices))
-    return Matched(scores, len(file.ids) - len(ids))
+    return scores, len(file.ids) - len(ids)
 
 
 def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequence[str]]:

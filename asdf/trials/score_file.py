@@ -258,13 +258,13 @@ class ScoreCollector:
             )
         # Paths that differ only in spelling are the same recording, which would count twice.
         repeats = find_repeated_recordings(self._ids)
-        if repeats is not None:
-            index, earlier = repeats.indices[0], repeats.earlier[0]
+        if repeats:
+            index, earlier = repeats[0]
             is_same = self._ids[earlier] == self._ids[index]
             spelling = "" if is_same else f" as '{self._ids[earlier]}'"
             raise AsdfError(
                 f"{self._path}, line {self._lines[index]}: '{self._ids[index]}' was already scored "
-                f"in line {self._lines[earlier]}{spelling} ({len(repeats.indices)} of "
+                f"in line {self._lines[earlier]}{spelling} ({len(repeats)} of "
                 f"{len(self._ids)} lines repeat a trial). Was the file opened for appending? Score "
                 "the set again."
             )

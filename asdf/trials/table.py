@@ -100,13 +100,12 @@ class TrialCollector:
             self._name_parts()
         # Paths that differ only in spelling are the same recording, which would count twice.
         repeats = find_repeated_recordings(self._ids)
-        if repeats is not None:
-            index, earlier = repeats.indices[0], repeats.earlier[0]
+        if repeats:
+            index, earlier = repeats[0]
             is_same = self._ids[earlier] == self._ids[index]
             spelling = "" if is_same else f" as {self._ids[earlier]!r}"
-            lines = len(repeats.indices)
-            pairs = zip(repeats.indices, repeats.earlier, strict=True)
-            differ = any(self._labels[index] != self._labels[earlier] for index, earlier in pairs)
+            lines = len(repeats)
+            differ = any(self._labels[one] != self._labels[other] for one, other in repeats)
             raise AsdfError(
                 f"{self._path}, line {self._lines[index]}: {self._ids[index]!r} is already in line "
                 f"{self._lines[earlier]}{spelling} ({lines} line{'s' * (lines > 1)} "

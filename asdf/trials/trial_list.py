@@ -197,9 +197,8 @@ class TrialList:
         """The index of each path in one spelling, and of each bare name of a single trial."""
         names = list(map(bare_name, self.ids))
         indices = dict(zip(names, range(len(names)), strict=True))
-        if repeats := find_repeats(names):
-            for name in {names[index] for index in repeats.indices}:
-                del indices[name]
+        for name in {names[index] for index, _ in find_repeats(names)}:
+            del indices[name]
         # Last, since one trial's path may be the bare name of another.
         indices.update(zip(map(same_recording, self.ids), range(len(names)), strict=True))
         return indices
@@ -272,19 +271,6 @@ def _may_vary(path: str) -> bool:
     return "//" in path or "./" in path or "\\" in path
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """The repeated names in a sequence.
-
-    Attributes:
-        indices: Indices of the repeated names, ascending; at least one.
-        earlier: Index of the first equal name, for each.
-    """
-
-    indices: Sequence[int]
-    earlier: Sequence[int]
-
-
 def all_differ(names: Iterable[str]) -> bool:
     """Whether no two names are equal; False also, almost never, for names that do differ."""
     # Their hashes take a fifth of the time and of the memory of a set.
@@ -293,23 +279,21 @@ def all_differ(names: Iterable[str]) -> bool:
     return bool((hashes[1:] != hashes[:-1]).all())
 
 
-def find_repeats(names: Sequence[str]) -> Repeats | None:
-    """Return the repeated names, or None if all differ."""
+Repeats = list[tuple[int, int]]
+"""Indices of repeated names, ascending, each with that of the first equal name."""
+
+
+def find_repeats(names: Sequence[str]) -> Repeats:
+    """Return the repeated names; [] if all differ."""
     if all_differ(names):
-        return None
+        return []
     first: dict[str, int] = {}
-    indices = []
-    earlier = []
-    for index, name in enumerate(names):
-        first_index = first.setdefault(name, index)
-        if first_index != index:
-            indices.append(index)
-            earlier.append(first_index)
-    return Repeats(indices, earlier) if indices else None
+    pairs = [(index, first.setdefault(name, index)) for index, name in enumerate(names)]
+    return [(index, earlier) for index, earlier in pairs if index != earlier]
 
 
-def find_repeated_recordings(paths: Sequence[str]) -> Repeats | None:
-    """Return the repeated paths, which may differ in their spelling, or None if there are none."""
+def find_repeated_recordings(paths: Sequence[str]) -> Repeats:
+    """Return the repeated paths, which may differ in their spelling."""
     for start in range(0, len(paths), _AT_ONCE):
         text = "\n".join(paths[start : start + _AT_ONCE])
         if _may_vary(text):

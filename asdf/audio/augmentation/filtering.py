@@ -27,7 +27,6 @@ ASVspoof-trained models really learn? ASVspoof workshop 2021.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.fft import irfft, rfft
@@ -122,20 +121,6 @@ def limit_bandwidth(clip: np.ndarray, limit_hz: float, rate: int = SAMPLE_RATE) 
 _FADE_S = 0.002
 
 
-class Band(NamedTuple):
-    """A band of frequencies."""
-
-    lowest_hz: float
-    highest_hz: float
-
-
-class Stretch(NamedTuple):
-    """A stretch of a clip, in samples."""
-
-    start: int
-    length: int
-
-
 class FrequencyMask(Part):
     """Removes frequency bands of drawn widths."""
 
@@ -152,11 +137,11 @@ class FrequencyMask(Part):
         filters = [band_stop(*self.draw(rng), self.rate) for _ in range(self.count)]
         return filter_clip(clip, filters)
 
-    def draw(self, rng: Generator) -> Band:
-        """Draw a band: its width, then its position."""
+    def draw(self, rng: Generator) -> tuple[float, float]:
+        """Draw the limits of a band in Hz: its width, then its position."""
         width = draw_between(0.0, min(self.max_hz, self.rate / 2), rng)
         lowest = draw_between(0.0, self.rate / 2 - width, rng)
-        return Band(lowest, lowest + width)
+        return lowest, lowest + width
 
     def describe(self) -> str:
         """Describe the part for the log."""
@@ -189,12 +174,12 @@ class TimeMask(Part):
             masked[start : start + length] *= gains
         return masked
 
-    def draw(self, samples: int, rng: Generator) -> Stretch:
-        """Draw a stretch of a clip of `samples`: its length, then its position."""
+    def draw(self, samples: int, rng: Generator) -> tuple[int, int]:
+        """Draw start and length of a stretch of a clip of `samples`: the length first."""
         longest = min(samples, round(self.max_s * self.rate))
         length = int(rng.integers(longest, endpoint=True))
         start = int(rng.integers(samples - length, endpoint=True))
-        return Stretch(start, length)
+        return start, length
 
     def describe(self) -> str:
         """Describe the part for the log."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from numpy.random import Generator
 
+from asdf.audio.vocoding import Vocoder, VocoderSettings, normalize
 from asdf.audio.vocoding.analysis import (
     BINS,
     FFT,
@@ -37,7 +38,6 @@ from asdf.audio.vocoding.analysis import (
     predict_linearly,
     regular_wave,
 )
-from asdf.audio.vocoding.vocoder import Vocoder, VocoderSettings, normalize
 from asdf.facts import SAMPLE_RATE
 
 _MAGNITUDES = 257

@@ -281,11 +281,11 @@ class _Rows:
         utterances = list(map(bare_name, self.columns["filename"]))
         # Cells have no TAB, so that two pairs have one text only if they are equal.
         repeats = find_repeats(list(map("\t".join, zip(speakers, utterances, strict=True))))
-        if repeats is not None:
-            index = repeats.indices[0]
+        if repeats:
+            index, earlier = repeats[0]
             raise AsdfError(
                 f"{self.path}, line {self.lines[index]}: the trial of '{speakers[index]}' and "
-                f"'{utterances[index]}' is already in line {self.lines[repeats.earlier[0]]}. Write "
+                f"'{utterances[index]}' is already in line {self.lines[earlier]}. Write "
                 "each trial once."
             )
         columns = {

@@ -327,8 +327,8 @@ def read_source_scores(path: AnyPath) -> SourceScores:
         raise AsdfError(f"{path}: no trial in it. Was the scoring interrupted?")
     # In one spelling, since 'a//b' and 'a/b' are one recording.
     repeats = find_repeated_recordings(ids)
-    if repeats is not None:
-        raise AsdfError(f"{path}: {ids[repeats.indices[0]]!r} is in it twice.")
+    if repeats:
+        raise AsdfError(f"{path}: {ids[repeats[0][0]]!r} is in it twice.")
     numbers = np.array(rows, np.float64)
     classes = tuple(header[_BEFORE_CLASSES:])
     return SourceScores(ids, header[1], classes, truths, numbers[:, 0], numbers[:, 1:])

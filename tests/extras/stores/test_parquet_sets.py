@@ -13,7 +13,7 @@ import soundfile
 
 from asdf.audio import read_audio
 from asdf.corpora import Columns, choose, find_tree, read_known
-from asdf.corpora.command import OnDisk, compare_with_disk, main
+from asdf.corpora.command import compare_with_disk, main
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.stores.sets.parquet_sets import read_parquet
 from asdf.recipe.declared_corpora import Corpus
@@ -82,7 +82,7 @@ def test_a_set_of_the_arena(tmp_path: Path, home: str, features: dict | None) ->
     }
     assert trials.index_of("LA_E_2") == 2
     assert [len(read_audio(trials.path(row))) for row in range(4)] == [1600, 1601, 1602, 1603]
-    assert compare_with_disk(reading, tree) == OnDisk([], [])
+    assert compare_with_disk(reading, tree) == ([], [])
     check_files([trials])
 
 
@@ -187,7 +187,7 @@ def test_paths_next_to_the_table(tmp_path: Path) -> None:
     reading = read_parquet(open_tree(tmp_path), "")
     assert reading.trials.ids == ["set/a/1.wav", "set/a/2.wav"]
     assert reading.trials.labels.tolist() == [1, 0]
-    assert compare_with_disk(reading, open_tree(tmp_path)) == OnDisk(["set/a/2.wav"], [])
+    assert compare_with_disk(reading, open_tree(tmp_path)) == (["set/a/2.wav"], [])
 
 
 def test_a_list_in_parquet(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_set_of_labels_alone(tmp_path: Path, itself: bool) -> None:
     assert trials.columns == {"utterance_id": ["ADD_E3_1", "ADD_E3_2"]}
     assert next(iter(reading.notes)).startswith("the set has only labels")
     check_files([trials])
-    assert compare_with_disk(reading, tree) == OnDisk([], [])
+    assert compare_with_disk(reading, tree) == ([], [])
     (folder / "track3test/ADD_E3_2.wav").unlink()
     trials, _ = read_known(choose("arena:ADD22_eval_31"), tree)
     assert trials.ids == [names[0], f"{home}ADD_E3_2.wav"]

@@ -18,7 +18,7 @@ from asdf.audio import audio_length, read_audio
 from asdf.commands.lists import main as write_lists
 from asdf.commands.score_recordings import find_recordings
 from asdf.corpora import choose, parse_located
-from asdf.corpora.command import OnDisk, compare_with_disk
+from asdf.corpora.command import compare_with_disk
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.stores.sets.shards import ShardRows
 from asdf.recipe.declared_corpora import Corpus, ReadCorpus, read_chosen, read_named
@@ -103,7 +103,7 @@ def test_samples_of_webdataset_are_trials(webdataset_shards: Path) -> None:
         np.testing.assert_array_equal(read_audio(trials.path(number)), as_float(number))
         assert audio_length(trials.path(number)) == RATE // 2 + number
     check_files([trials])
-    assert compare_with_disk(reading, tree) == OnDisk([], [])
+    assert compare_with_disk(reading, tree) == ([], [])
 
 
 @pytest.mark.parametrize("pattern", ["wds-*.tar", "", "wds-{000000,000002,000001}.tar"])
@@ -435,7 +435,7 @@ def test_shar_is_read_as_lhotse_reads_it(tmp_path: Path, kind: str) -> None:
     for index, cut in enumerate(of_shar):
         np.testing.assert_array_equal(read_audio(trials.path(index)), cut.load_audio()[0])
         assert audio_length(trials.path(index)) == cut.num_samples
-    assert compare_with_disk(reading, tree) == OnDisk([], [])
+    assert compare_with_disk(reading, tree) == ([], [])
     check_files([trials])
     # Fields beside it are columns.
     with lhotse.shar.JsonlShardWriter(f"{shar}/generator.%06d.jsonl.gz", shard_size=2) as writer:
@@ -523,7 +523,7 @@ def test_parquet_of_the_library_datasets(
     assert trials.columns["attack"] == ["-", "A01", "A02", "-", "A01"]
     for number in range(5):
         np.testing.assert_array_equal(read_audio(trials.path(number)), as_float(number))
-    assert compare_with_disk(reading, tree) == OnDisk([], [])
+    assert compare_with_disk(reading, tree) == ([], [])
     check_files([trials])
     with pytest.raises(AsdfError, match=r"no parquet file belongs to a split 'test'"):
         read(f"datasets:{data}:test")

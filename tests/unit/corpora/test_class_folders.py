@@ -10,7 +10,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.corpora import choose, columns_from_names, parse_located, read_class_folders, split_trials
-from asdf.corpora.command import OnDisk, compare_with_disk
+from asdf.corpora.command import compare_with_disk
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.trials.lists import check_files, open_tree
@@ -49,8 +49,8 @@ def test_splits_are_folders_above_or_below(tmp_path):
     assert labels(tmp_path, "dev") == {"fake/val/d.wav": 0}
     reading = read_class_folders(open_tree(tmp_path), "eval")
     assert reading.trials.columns == {"split": ["eval"]}
-    disk = compare_with_disk(reading, open_tree(tmp_path))
-    assert (disk.missing, disk.unnamed) == ([], [])
+    missing, unnamed = compare_with_disk(reading, open_tree(tmp_path))
+    assert (missing, unnamed) == ([], [])
     with pytest.raises(
         AsdfError, match="no folder belongs to a split 'x'; found: dev, eval, train"
     ):
@@ -124,8 +124,8 @@ def test_lists_that_were_written_are_splits_where_no_folders_are(tmp_path):
     assert joined == {name: int(name.startswith("real")) for name in names}
     assert labels(folder, "validation") == found["dev"]
     reading = read_class_folders(open_tree(folder), "test")
-    disk = compare_with_disk(reading, open_tree(folder))
-    assert (disk.missing, disk.unnamed) == ([], [])
+    missing, unnamed = compare_with_disk(reading, open_tree(folder))
+    assert (missing, unnamed) == ([], [])
     # Folders of splits are what they were, whatever lists lie next to them.
     make(folder, "train/real/e.wav")
     assert labels(folder, "train") == {"train/real/e.wav": 1}
@@ -241,7 +241,7 @@ def test_paths_in_the_folder_and_outside_of_it(lay, read, tmp_path):
     }
     assert list(reading.notes) == ["utterances of wav.scp without a label, left out: 1"]
     check_files([trials])
-    assert compare_with_disk(reading, open_tree(root)) == OnDisk([], [])
+    assert compare_with_disk(reading, open_tree(root)) == ([], [])
     mine = Corpus(reader="kaldi:train", folder="data").read("mine", tmp_path)
     assert mine.ids == trials.ids and mine.index_of("LA_T_2") == 1
 

@@ -44,7 +44,7 @@ def test_bona_fide_with_the_spoofs_of_one_kind(lay, read, subset, spoof):
     trials, reading = read(f"llama-partial-spoof:{subset}", root)
     assert [name.split("/")[1] for name in trials.ids] == [f"{BONA_FIDE}.wav", f"{spoof}.wav"]
     # What the label file has besides is no recording that it does not name.
-    assert not compare_with_disk(reading, open_tree(root)).unnamed
+    assert not compare_with_disk(reading, open_tree(root))[1]
 
 
 def test_the_second_part_is_all_spoof(lay, read):

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from asdf.corpora.command import OnDisk, compare_with_disk
+from asdf.corpora.command import compare_with_disk
 from asdf.errors import AsdfError
 from asdf.trials.lists import check_files, open_tree
 
@@ -50,9 +50,10 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay, read):
         f"{second} has no meta.csv, so no columns from it; recordings: 1",
     ]
     english, reading = read("mlaad:en", root)
-    assert english.ids == [f"{second}/c.wav"] and compare_with_disk(
-        reading, open_tree(root)
-    ) == OnDisk([], [])
+    assert english.ids == [f"{second}/c.wav"] and compare_with_disk(reading, open_tree(root)) == (
+        [],
+        [],
+    )
     with pytest.raises(AsdfError, match="no recordings of a language 'fr'"):
         read("mlaad:fr", root)
 
@@ -111,7 +112,7 @@ def test_the_protocols_name_models_and_count_a_recording_once(lay, read):
     ]
     check_files([trials])
     on_disk = compare_with_disk(reading, open_tree(root))
-    assert on_disk == OnDisk([], [f"{FIRST}/other.wav"])
+    assert on_disk == ([], [f"{FIRST}/other.wav"])
     with pytest.raises(AsdfError, match=r"no mlaad4sourcetracing/dev\.csv"):
         read("mlaad-source-tracing:dev", root)
 

@@ -69,7 +69,7 @@ def test_what_other_programs_write_takes_labels_from_the_protocol(tmp_path, text
     path = tmp_path / "s.csv"
     path.write_bytes(text.encode())
     trials = TrialList(["flac/E_1.flac", "flac/E_2.flac"], [1, 0])
-    scores = read_matched(path, trials).scores
+    scores, _ = read_matched(path, trials)
     assert (scores.labels.tolist(), scores.scores.tolist()) == ([1, 0], [0.5, -0.5])
     with pytest.raises(AsdfError, match="has no label"):
         read_any_scores(path)

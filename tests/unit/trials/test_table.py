@@ -103,10 +103,8 @@ def test_a_repeated_trial_is_named_by_its_lines_not_by_its_index():
 
 
 def test_every_repeat_has_the_first_of_its_name():
-    assert find_repeats(["a", "b", "c"]) is None and find_repeats([]) is None
-    repeats = find_repeats(["a", "b", "a", "a", "b"])
-    assert repeats is not None
-    assert (repeats.indices, repeats.earlier) == ([2, 3, 4], [0, 0, 1])
+    assert find_repeats(["a", "b", "c"]) == find_repeats([]) == []
+    assert find_repeats(["a", "b", "a", "a", "b"]) == [(2, 0), (3, 0), (4, 1)]
 
 
 def test_a_repeated_recording_in_another_spelling_far_below(tmp_path):
