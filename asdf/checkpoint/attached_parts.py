@@ -17,11 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
+from threading import get_ident
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from asdf.checkpoint.base_weights import OTHER_ARCHITECTURE, check_layers, resting_layers
 from asdf.errors import AsdfError, UsageError
@@ -37,15 +40,7 @@ from asdf.networks.attached import (
 )
 from asdf.networks.build import build_network
 from asdf.networks.casting import without_numbers
-from asdf.networks.rawnet2 import RawNet2
-from asdf.networks.ssl_detector import (
-    BACK_END_SETTING,
-    FRONT_END_SETTING,
-    PairedDetector,
-    SSLDetector,
-    find_back_end_class,
-    find_front_end_class,
-)
+from asdf.networks.ssl_detector import BACK_END_SETTING, FRONT_END_SETTING
 from asdf.settings.catalogue import named_classes
 from asdf.settings.class_files import network_modules
 from asdf.settings.class_path import describe_error, find_class
@@ -53,8 +48,8 @@ from asdf.settings.sections import MAX_LAYER_WIDTH, Sections
 from asdf.text import and_more, from_here, shorten
 
 OURS = "asdf.networks"
-# More than any encoder has.
-_MAX_LAYERS = 1000
+# Of encoders that a file leaves out, and of layers that are replaced while a network is built.
+_MORE_PARAMETERS = 3_000
 
 Build = Callable[[Sections, Path | None], nn.Module]
 """A function that builds the network of settings, with their pretrained weights."""
@@ -125,15 +120,17 @@ class DescribedNetwork:
         Raises:
             AsdfError: its description has more layers than the file justifies, or other ones.
         """
-        # No encoder has as many as the limit.
-        limit = max(len(self.state), _MAX_LAYERS) if on_base else len(self.state)
-        described = self._count_described()
-        if described > limit:
-            raise AsdfError(
-                f"the network {self.source} is described with {described:,} layers, and the file "
-                f"holds {limit:,}. It is damaged."
-            )
-        with without_numbers():
+        allowed, made, thread = len(self.state) + _MORE_PARAMETERS, count(1), get_ident()
+
+        # Called for each parameter that a module gets, in any thread.
+        def stop(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+            if get_ident() == thread and next(made) > allowed:
+                raise AsdfError(
+                    f"the network {self.source} is described with far more layers than the file's "
+                    f"{len(self.state):,}. It is damaged."
+                )
+
+        with without_numbers(), register_module_parameter_registration_hook(stop):
             network = build_network(self._with_weights(None))
         absent = resting_layers(network, self.settings.front_end.frozen) if on_base else ()
         resting = {name for name in absent if name not in self.state}
@@ -146,23 +143,6 @@ class DescribedNetwork:
             names = {**{each: each.removeprefix("back_end.") for each in shapes}, **names}
         advice = OTHER_ARCHITECTURE if on_base else self.advice
         check_layers(shapes, self.state, name, self.source, advice, self.ignored, names)
-
-    def _count_described(self) -> int:
-        """Return a lower bound of the network's layers, without building it."""
-        settings = self.settings
-        class_path = settings.network.network_class
-        network_class = find_class(class_path, None, "network.network_class", nn.Module)
-        counts = [0]
-        if issubclass(network_class, PairedDetector | RawNet2):
-            counts.append(network_class.min_layers(settings.back_end))
-        if issubclass(network_class, SSLDetector):
-            named = find_front_end_class(settings.front_end)
-            front_end_class = named or network_class.front_end_class
-            counts.append(front_end_class.min_layers(settings.front_end))
-            back_end_class = find_back_end_class(settings.back_end)
-            if back_end_class is not None:
-                counts.append(back_end_class.min_layers(settings.back_end))
-        return max(counts)
 
 
 def is_ours(class_path: str, where: str) -> bool:

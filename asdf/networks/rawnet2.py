@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -110,11 +110,6 @@ class RawNet2(DetectorNetwork):
         self.fc2_gru = nn.Linear(sizes.rawnet2_embedding, 2)
         # The filters' outputs and each block are pooled, and one time must remain.
         self.shortest_input = self._min_samples(POOL**BLOCKS)
-
-    @classmethod
-    def min_layers(cls, sizes: Any) -> int:
-        """Return the minimum number of layers for these settings, known before it is built."""
-        return int(sizes.rawnet2_layers)
 
     def forward(self, waveforms_BT: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, rawnet2_embedding) and log probabilities (batch, 2).

@@ -264,11 +264,6 @@ class PairedDetector(SSLDetector):
 
     back_end_class: ClassVar[type[BackEnd]]
 
-    @classmethod
-    def min_layers(cls, sizes: Any) -> int:
-        """Return the minimum number of layers of the back end."""
-        return cls.back_end_class.min_layers(sizes)
-
     def make_back_end(self, settings: Sections) -> BackEnd:
         """Return the back end of `back_end_class`."""
         return self.back_end_class.from_settings(settings, self.front_end)

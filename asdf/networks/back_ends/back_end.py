@@ -86,11 +86,6 @@ class BackEnd(nn.Module, ABC):
         """
         return cls(settings, front_end)
 
-    @classmethod
-    def min_layers(cls, sizes: Any) -> int:
-        """Return the minimum number of layers for these settings, known before it is built."""
-        return 0
-
     @abstractmethod
     def forward(self, features: Any) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, anything) and logits (batch, 2), column 1 for bona fide.

@@ -327,11 +327,6 @@ class ConformerBackEnd(SizedBackEnd, TimedBackEnd):
         self.first_bn = nn.BatchNorm2d(1)
         self.conformer = self.encoder_class(sizes)
 
-    @classmethod
-    def min_layers(cls, sizes: ConformerSizes) -> int:
-        """Return the number of blocks, each of which has at least one layer."""
-        return sizes.conformer_blocks
-
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, conformer_dimension), logits, and the last block's frames."""
         x_BLE = self.LL(features_BLC)

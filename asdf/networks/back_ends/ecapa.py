@@ -151,11 +151,6 @@ class ECAPABackEnd(SizedBackEnd, TimedBackEnd):
         self.bn6 = NormOfPooled(sizes.ecapa_embedding)
         self.output = nn.Linear(sizes.ecapa_embedding, 2)
 
-    @classmethod
-    def min_layers(cls, sizes: ECAPASizes) -> int:
-        """Return the number of parts, each of which has at least one layer."""
-        return sizes.ecapa_splits
-
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, ecapa_embedding), logits, and the frames before pooling."""
         x_BCL = self.bn1(self.conv1(features_BLC.transpose(1, 2)).relu())

@@ -12,7 +12,6 @@ values.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -164,11 +163,6 @@ class Nes2NetXBackEnd(SizedBackEnd, TimedBackEnd):
             self.pooling = AttentiveStatistics(dimension, ATTENTION)
             pooled = 2 * dimension
         self.fc = nn.Linear(pooled, 2)
-
-    @classmethod
-    def min_layers(cls, sizes: Nes2NetSizes) -> int:
-        """Return the number of inner parts, each of which has at least one layer."""
-        return math.prod(sizes.nes2net_splits)
 
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (the pooled features), logits (batch, 2), and the pooled frames.

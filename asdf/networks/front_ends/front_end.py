@@ -236,14 +236,6 @@ class FrontEnd(nn.Module, ABC):
         return cls(sections.front_end)
 
     @classmethod
-    def min_layers(cls, settings: FrontEndSettings) -> int:
-        """Return the minimum number of layers for these settings, known before it is built.
-
-        A file may claim more layers than its weights have; memory is used for no more than these.
-        """
-        return 0
-
-    @classmethod
     def own_rate(cls, settings: FrontEndSettings) -> int | None:
         """Return the sampling rate for these settings, known before it is built; None for any."""
         return cls.sample_rate

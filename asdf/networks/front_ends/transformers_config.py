@@ -107,14 +107,6 @@ def read_config(text: str) -> dict[str, Any]:
     return result
 
 
-def count_layers(config: Mapping[str, Any]) -> int:
-    """Return the largest number of layers that `config` describes."""
-    counts = [
-        value for name, value in config.items() if name.endswith("layers") and _is_number(value)
-    ]
-    return int(max(counts, default=0))
-
-
 def check_layer_counts(config: Mapping[str, Any]) -> None:
     """Refuse a configuration with more layers or blocks, at any depth, than any network has.
 

@@ -39,7 +39,6 @@ from asdf.networks.front_ends.transformers_config import (
     EXTRACTOR,
     check_layer_counts,
     config_text,
-    count_layers,
     make_inputs,
     read_config,
 )
@@ -73,11 +72,6 @@ class TransformersFrontEnd(FrontEnd):
     sample_rate = SAMPLE_RATE
     model: Any
     cacheable: ClassVar[bool] = True
-
-    @classmethod
-    def min_layers(cls, settings: FrontEndSettings) -> int:
-        """Return the number of layers of any kind in the configuration."""
-        return count_layers(read_config(settings.architecture))
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
         """Read the configuration in `settings.architecture`, and outline its encoder.

@@ -46,12 +46,6 @@ class Wav2Vec2FrontEnd(FrontEnd):
     cacheable: ClassVar[bool] = True
 
     @classmethod
-    def min_layers(cls, settings: FrontEndSettings) -> int:
-        """Return the number of its encoder layers or of its convolutions."""
-        architecture = Architecture.from_text(settings.architecture)
-        return max(architecture.layers, len(architecture.conv_layers))
-
-    @classmethod
     def own_rate(cls, settings: FrontEndSettings) -> int | None:
         """Return the rate of the architecture; None if pretrained weights will state it."""
         if settings.weights is not None:

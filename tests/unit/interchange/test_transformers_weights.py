@@ -188,7 +188,7 @@ def test_a_file_cannot_describe_more_layers_than_it_holds(tmp_path):
     config["num_hidden_layers"] = 90_000
     file.settings["front_end"]["architecture"] = json.dumps(config)
     write_network_file(tmp_path / "net.pt", file)
-    with pytest.raises(AsdfError, match="is described with 90,000 layers"):
+    with pytest.raises(AsdfError, match="num_hidden_layers = 90000 exceeds the limit of 1,000"):
         read_network(tmp_path / "net.pt")
 
 

@@ -186,13 +186,22 @@ def test_a_files_own_ends_are_imported_from_a_folder_that_the_caller_names_only(
     assert torch.equal(again(waveforms)[1], network(waveforms)[1])
 
 
-def test_a_file_cannot_describe_more_layers_than_it_holds(tiny, tmp_path):
-    tiny.back_end.nes2net_splits = (4, 4)
-    network = build_network(compose(tiny, None, "nes2net_x"))
+@pytest.mark.parametrize(
+    ("back_end", "setting", "held", "described", "said"),
+    [
+        ("conformer", "conformer_blocks", 1, 10**8, "is described with far more layers than"),
+        ("nes2net_x", "nes2net_splits", (4, 4), (10_000, 10_000), "Their product must divide 64"),
+    ],
+)
+def test_a_file_cannot_describe_more_layers_than_it_holds(
+    tiny, tmp_path, back_end, setting, held, described, said
+):
+    setattr(tiny.back_end, setting, held)
+    network = build_network(compose(tiny, None, back_end))
     file = NetworkFile.from_network(network, tiny)
-    file.settings["back_end"]["nes2net_splits"] = (10_000, 10_000)
+    file.settings["back_end"][setting] = described
     write_network_file(tmp_path / "net.pt", file)
-    with pytest.raises(AsdfError, match="is described with 100,000,000 layers"):
+    with pytest.raises(AsdfError, match=said):
         read_network(tmp_path / "net.pt")
 
 

@@ -48,11 +48,6 @@ class GatedConformerBackEnd(SizedBackEnd, TimedBackEnd):
         # No layer maps the features to another width.
         self.conformer = TCMEncoder(replace(sizes, conformer_dimension=dimension))
 
-    @classmethod
-    def min_layers(cls, sizes: ConformerSizes) -> int:
-        """Return the number of blocks, each of which has at least one layer."""
-        return sizes.conformer_blocks
-
     def with_frames(self, states: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, dimension), logits, and the last block's frames."""
         total_BLC = self._gated(states[0])

@@ -292,11 +292,6 @@ class MambaBackEnd(SizedBackEnd, TimedBackEnd):
         # The published name, which goes back to the code of a Conformer.
         self.conformer = DualColumn(inside, blocks, states)
 
-    @classmethod
-    def min_layers(cls, sizes: Any) -> int:
-        """Return the number of blocks of both columns."""
-        return 2 * int(sizes.mamba_blocks)
-
     def with_frames(self, features_BLC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return embeddings (batch, mamba_dimension), logits, and the frames of both columns."""
         x_BLE = self.LL(features_BLC)

@@ -235,11 +235,6 @@ class PatchFrontEnd(FrontEnd):
             LOG.info("front end: not loaded from %s: %s", weights, by_module(read.left_out))
         load_layers(self.model, read.layers, weights)
 
-    @classmethod
-    def min_layers(cls, settings: FrontEndSettings) -> int:
-        """Return the number of its encoder layers."""
-        return cls.sizes_class.from_text(settings.architecture).layers
-
     def set_sizes(self, settings: FrontEndSettings) -> None:
         """Read `settings.architecture`, with patches of equal numbers of frames and bands.
 
