@@ -131,15 +131,6 @@ class FrontEndWeights:
     normalized: bool | None = None
 
 
-@dataclass(frozen=True)
-class _Source:
-    """The content of a file, a folder or a bundle: named tensors, and facts about the network."""
-
-    state: dict[str, Tensor]
-    architecture: Architecture | None
-    normalized: bool | None
-
-
 def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeights:
     """Read `front_end.weights`: a path, `torchaudio:NAME`, or a repository on the hub.
 
@@ -151,10 +142,9 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
         AsdfError: the weights cannot be read or downloaded, or are not those of a known kind of
             front end.
     """
-    source = _read_source(weights)
-    original_layers, others = _front_end_layers(source.state, weights)
+    state, architecture, normalized = _read_source(weights)
+    original_layers, others = _front_end_layers(state, weights)
     layers, not_used = rename_front_end(original_layers)
-    architecture = source.architecture
     if architecture is None:
         architecture = matching_architecture(layers, expected)
     else:
@@ -168,9 +158,7 @@ def read_front_end_weights(weights: str, expected: Architecture) -> FrontEndWeig
         LOG.info("front end: not loaded from %s: %s", weights, by_module(left_out))
     # The vector of masked frames, by either program's name.
     masks = (original_layers[name] for name in MASK_EMBEDDING if name in original_layers)
-    return FrontEndWeights(
-        weights, architecture, layers, left_out, next(masks, None), source.normalized
-    )
+    return FrontEndWeights(weights, architecture, layers, left_out, next(masks, None), normalized)
 
 
 def _check_claims(architecture: Architecture, layers: Mapping[str, Tensor], source: str) -> None:
@@ -222,26 +210,29 @@ def log_normalization(source: str, trained: bool | None, normalizes: bool) -> No
     )
 
 
-def _read_source(weights: str) -> _Source:
+def _read_source(weights: str) -> tuple[dict[str, Tensor], Architecture | None, bool | None]:
+    """Return the layers of a file, folder or bundle, and what it states of the network.
+
+    These are its architecture, and whether it was trained on normalised waveforms.
+    """
     if weights.startswith(BUNDLE):
         bundle = weights.removeprefix(BUNDLE)
         # Checked before the download, so that an unknown name causes none.
-        bundle_of = bundle_architecture(bundle)
+        architecture = bundle_architecture(bundle)
         file = download_bundle(bundle)
         state = state_dict_in(read_weights_file(file), file)
-        return _Source(state, bundle_of, bundle_normalizes(bundle))
+        return state, architecture, bool(_find_bundle(bundle)._normalize_waveform)
     path = Path(fetch_weights(weights))
     if not path.exists():
         raise AsdfError(missing_weights(path))
     antideepfake = read_antideepfake(path)
     if antideepfake is not None:
-        return _Source(antideepfake, None, True)
+        return antideepfake, None, True
     folder = hugging_face.folder_of(path)
     if folder:
         # The configuration first: an unsupported architecture fails before gigabytes are read.
         architecture = hugging_face.read_architecture(folder)
-        state = hugging_face.read_state(path)
-        return _Source(state, architecture, hugging_face.normalizes(folder))
+        return hugging_face.read_state(path), architecture, hugging_face.normalizes(folder)
     if path.is_dir() or path.suffix == ".safetensors" or path.name.endswith(".index.json"):
         where = "in it" if path.is_dir() else "next to it"
         raise AsdfError(
@@ -256,7 +247,7 @@ def _read_source(weights: str) -> _Source:
         raise AsdfError(f"weights file {path} cannot be used: {error}") from error
     state = state_dict_in(content, path)
     normalized = True if is_antideepfake(state) else fairseq.normalizes(content)
-    return _Source(state, stated, normalized)
+    return state, stated, normalized
 
 
 def _front_end_layers(
@@ -402,15 +393,6 @@ def bundle_architecture(name: str) -> Architecture:
         pos_conv_groups=sizes["encoder_pos_conv_groups"],
         relative_positions=relative_positions,
     )
-
-
-def bundle_normalizes(name: str) -> bool:
-    """Whether the bundle's network expects waveforms of zero mean and unit variance.
-
-    Raises:
-        UsageError: there is no such bundle.
-    """
-    return bool(_find_bundle(name)._normalize_waveform)
 
 
 def _find_bundle(name: str) -> Wav2Vec2Bundle:

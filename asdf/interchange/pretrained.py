@@ -106,7 +106,7 @@ def fill_from_folder(front_end: TransformersFrontEnd, weights: str) -> None:
     """
     path = Path(fetch_weights(weights))
     folder = find_folder(str(path))
-    if read_architecture_text(weights) != front_end.architecture_setting:
+    if architecture_text_of(folder) != front_end.architecture_setting:
         raise AsdfError(
             f"weights {weights} have another configuration than the front end was built with. "
             "Build it with asdf.interchange.build_pretrained(settings), or with "
@@ -219,10 +219,9 @@ def build_pretrained(settings: Sections, folder: Path | None = None) -> nn.Modul
     named = find_front_end_class(settings.front_end, folder)
     # None without a front end, `_UNKNOWN` if no class states it.
     front_end_class: object = named or getattr(network_class, "front_end_class", _UNKNOWN)
-    start = _read_before_building(settings.front_end, front_end_class)
-    front_end = replace(settings.front_end, architecture=start.architecture, weights=start.source)
+    front_end, weights = _read_before_building(settings.front_end, front_end_class)
     settings = replace(settings, front_end=front_end)
-    network = build_network(settings, folder, partial(load_pretrained, already_read=start.weights))
+    network = build_network(settings, folder, partial(load_pretrained, already_read=weights))
     note_base(network, settings)
     return network
 
@@ -237,11 +236,9 @@ def build_front_end(settings: FrontEndSettings) -> FrontEnd:
         AsdfError: as `load_pretrained`.
     """
     front_end_class = find_front_end_class(settings) or Wav2Vec2FrontEnd
-    start = _read_before_building(settings, front_end_class)
-    named = replace(settings, architecture=start.architecture, weights=start.source)
-    sections = Sections(front_end=named)
-    front_end = front_end_class.from_settings(sections)
-    load_pretrained(front_end, start.weights)
+    settings, weights = _read_before_building(settings, front_end_class)
+    front_end = front_end_class.from_settings(Sections(front_end=settings))
+    load_pretrained(front_end, weights)
     return front_end
 
 
@@ -277,53 +274,46 @@ def load_pretrained(
         module.unloaded_weights = None
 
 
-@dataclass(frozen=True)
-class _Start:
-    """Facts that are known before a network is built.
+def _read_before_building(
+    settings: FrontEndSettings, front_end_class: object
+) -> tuple[FrontEndSettings, dict[str, FrontEndWeights]]:
+    """Read the weights, or only their architecture, if a front end takes them.
 
-    Attributes:
-        architecture: Architecture of its front end, as in `front_end.architecture`.
-        source: Value of `front_end.weights`, with a commit if it is on the hub.
-        weights: Weights that were read already, by `source`.
+    Returns:
+        Settings with the architecture of the weights, and their commit if they are on the hub; and
+        weights that were read already, by their names in `front_end.weights`.
     """
-
-    architecture: str
-    source: str | None
-    weights: Mapping[str, FrontEndWeights]
-
-
-def _read_before_building(settings: FrontEndSettings, front_end_class: object) -> _Start:
-    """Read the weights, or only their architecture, if a front end takes them."""
-    unread = _Start(settings.architecture, settings.weights, {})
     kind = front_end_class if isinstance(front_end_class, type) else type(None)
     if issubclass(kind, TransformersFrontEnd):
         # The configuration of the weights, or of a repository without using its weights.
         source = None if settings.weights is None else pin_weights(settings.weights)
         named = source or settings.architecture
         if source is None and hub_name(named) is None:
-            return unread
-        return _Start(read_architecture_text(named), source, {})
+            return settings, {}
+        return replace(settings, architecture=read_architecture_text(named), weights=source), {}
     if settings.weights is None:
-        return unread
+        return settings, {}
     if front_end_class is _UNKNOWN:
         # A user's class of any kind may read front_end.weights by itself.
         with suppress(AsdfError):
             return _read(settings, settings.weights)
-        return unread
+        return settings, {}
     if not issubclass(kind, FrontEnd):
-        return unread
-    source = pin_weights(settings.weights)
+        return settings, {}
     if issubclass(kind, Wav2Vec2FrontEnd):
-        return _read(settings, source)
-    architecture = kind.architecture_of(source)
-    return _Start(architecture or settings.architecture, source, {})
+        return _read(settings, settings.weights)
+    source = pin_weights(settings.weights)
+    architecture = kind.architecture_of(source) or settings.architecture
+    return replace(settings, architecture=architecture, weights=source), {}
 
 
-def _read(settings: FrontEndSettings, named: str) -> _Start:
+def _read(
+    settings: FrontEndSettings, named: str
+) -> tuple[FrontEndSettings, dict[str, FrontEndWeights]]:
     source = pin_weights(named)
-    expected = Architecture.from_text(settings.architecture)
-    weights = read_front_end_weights(source, expected)
-    return _Start(weights.architecture.to_text(), source, {source: weights})
+    weights = read_front_end_weights(source, Architecture.from_text(settings.architecture))
+    architecture = weights.architecture.to_text()
+    return replace(settings, architecture=architecture, weights=source), {source: weights}
 
 
 def _fill_front_end(front_end: Wav2Vec2FrontEnd, weights: FrontEndWeights) -> None:

@@ -20,7 +20,7 @@ from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.front_end_values import BUNDLE, RANDOM
-from asdf.settings.mistakes import COMMAND_LINE, Complaint, raise_all
+from asdf.settings.mistakes import COMMAND_LINE, Collector, raise_all
 
 
 class _Answer(BaseException):
@@ -157,15 +157,13 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     # Added by `python -m torch.distributed.launch`, which sets LOCAL_RANK as well.
     parser.add_argument("--local-rank", "--local_rank", type=int, help=argparse.SUPPRESS)
     args, unknown = parser.parse_known_intermixed_args(arguments)
-    mistakes = []
+    collector = Collector()
     for option in unknown:
-        if not option.startswith("-"):  # the value of such an option
-            continue
-        try:
-            our_catalogue().look_up(option.partition("=")[0])
-        except Complaint as complaint:
-            mistakes.append(complaint.at(COMMAND_LINE))
-    raise_all(mistakes)
+        # Others are values of such options.
+        if option.startswith("-"):
+            with collector.collecting(COMMAND_LINE):
+                our_catalogue().look_up(option.partition("=")[0])
+    raise_all(collector.mistakes)
     # The name of a config contains no equals sign, and an override always contains one.
     configs = [word for word in args.words if "=" not in word]
     overrides = [from_current_folder(word) for word in args.words if "=" in word]

@@ -41,6 +41,7 @@ from asdf.recipe.used_sets import check_classes, find_overlaps, sets_in_use, tra
 from asdf.runs.evaluations import EER
 from asdf.settings import Configs
 from asdf.settings.catalogue import class_settings, named_classes
+from asdf.settings.class_files import is_ours
 from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Sections
 from asdf.text import count_of, lines_and_more, printable
@@ -314,6 +315,9 @@ class Plan:
         from asdf.networks.interface import takes_references
 
         class_path, folder = self.settings.network.network_class, self.folders.recipe
+        # Ours take none; importing them would load torch.
+        if is_ours(class_path):
+            return
         try:
             look_for_class(class_path, folder, NETWORK_CLASS)
         except AsdfError:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asdf.removed import SETTINGS, setting_has_left
-from asdf.settings.catalogue import Catalogue, Known, name_today, our_catalogue
+from asdf.settings.catalogue import Catalogue, name_today, our_catalogue
 from asdf.settings.config_files import Assignment
 from asdf.settings.front_end_values import RANDOM
 from asdf.settings.literals import parse_literal
@@ -112,30 +112,19 @@ def steps_of(
     """Return the layer of these assignments; report unknown settings and unsuitable values."""
     steps = []
     for assignment in assignments:
-        try:
-            known = catalogue.look_up(assignment.target)
-        except Complaint as complaint:
-            left = SETTINGS.get(assignment.target)
-            if left is None:
-                collector.mistakes.append(complaint.at(assignment.location))
-            elif assignment.broken or assignment.value != left.default:
-                collector.add(assignment.location, setting_has_left(assignment.target))
-        else:
-            steps.append(_step_of(known, assignment, collector))
+        target, value, location = assignment.target, assignment.value, assignment.location
+        left = SETTINGS.get(target)
+        if left is not None and target not in catalogue.settings:
+            if assignment.broken or value != left.default:
+                collector.add(location, setting_has_left(target))
+            continue
+        with collector.collecting(location):
+            known, broken = catalogue.look_up(target), True
+            if not assignment.broken:
+                with collector.collecting(location, f"{target} = {shortened(assignment.text)}"):
+                    value, broken = check_value(known, value), False
+            steps.append(Step(target, value, location, assignment.comment, broken))
     return steps
-
-
-def _step_of(known: Known, assignment: Assignment, collector: Collector) -> Step:
-    value = assignment.value
-    broken = assignment.broken
-    if not broken:
-        try:
-            value = check_value(known, value)
-        except Complaint as complaint:
-            written = f"{known.full} = {shortened(assignment.text)}"
-            collector.mistakes.append(complaint.at(assignment.location, written))
-            broken = True
-    return Step(known.full, value, assignment.location, assignment.comment, broken)
 
 
 def read_overrides(

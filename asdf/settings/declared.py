@@ -84,16 +84,16 @@ def declared_sections(
                     named += named_classes(assignment.target, text)
         # Ours declare nothing.
         for class_path in (path for path in named if not is_ours(path)):
-            try:
-                kind = _declaration(class_path, assignment.target, folder, has_unknown)
+            about = f"{assignment.target} = {shortened(class_path)}"
+            with collector.collecting(assignment.location, about):
+                try:
+                    kind = _declaration(class_path, assignment.target, folder, has_unknown)
+                except AsdfError as error:
+                    collector.add(assignment.location, str(error))
+                    continue
                 if kind is not None:
                     _check_section(kind, declared.get(kind.section_name))
                     declared[kind.section_name] = kind
-            except AsdfError as error:
-                collector.add(assignment.location, str(error))
-            except Complaint as complaint:
-                about = f"{assignment.target} = {shortened(class_path)}"
-                collector.mistakes.append(complaint.at(assignment.location, about))
     return declared
 
 

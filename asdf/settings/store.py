@@ -20,7 +20,7 @@ from asdf.settings import explaining
 from asdf.settings.catalogue import our_catalogue, section_types
 from asdf.settings.config_layers import Config, Step, defaults, final_mistakes, resolve
 from asdf.settings.loading import Configs, FilePath, FilePaths, read_init_config, read_points
-from asdf.settings.mistakes import RECIPE_CODE, Collector, Complaint, Mistake, raise_all
+from asdf.settings.mistakes import RECIPE_CODE, Collector, Mistake, raise_all
 from asdf.settings.sections import Sections, assign, no_section
 from asdf.settings.value_checks import check_value
 
@@ -204,11 +204,8 @@ class Settings(_Base):
             before = applied.values[name]
             # 1 == True, so a change of type is also compared.
             if value != before or type(value) is not type(before):
-                try:
+                with collector.collecting(RECIPE_CODE, f"{name} = {value!r}"):
                     log.append(Step(name, check_value(known, value), RECIPE_CODE))
-                except Complaint as complaint:
-                    written = f"{name} = {value!r}"
-                    collector.mistakes.append(complaint.at(RECIPE_CODE, written))
             elif name not in applied.unset:
                 unchanged[name] = value
         raise_all(collector.mistakes)
