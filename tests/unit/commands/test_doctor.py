@@ -6,8 +6,8 @@ import io
 import json
 
 from asdf.__main__ import main
-from asdf.doctor import MISSING, OK, WARNING, Finding
 from asdf.doctor import command as doctor
+from asdf.doctor.command import MISSING, OK, WARNING, Finding
 
 
 def test_a_finding_is_a_line_and_how_to_mend_it_another():

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from asdf.doctor import MISSING, OK, WARNING, checks
+from asdf.doctor import command as checks
+from asdf.doctor.command import MISSING, OK, WARNING
 from tests.conftest import ROOT
 
 

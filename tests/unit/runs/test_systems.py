@@ -41,7 +41,7 @@ print(len(names) > 400)
 SCORE = """
 import json, sys, threading
 from asdf import Detector
-from asdf.doctor.checks import look_at_machine
+from asdf.doctor.command import look_at_machine
 detector = Detector(sys.argv[1], device="cpu")
 scores = [float(detector.score_trial(path)) for path in sys.argv[2:]]
 findings = [finding.text for finding in look_at_machine()]
