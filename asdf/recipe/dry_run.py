@@ -11,18 +11,16 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 
 from asdf.audio.augmentation import open_chain
 from asdf.audio.speech import check_detector
 from asdf.audio.vocoding import try_vocoders
-from asdf.data.sampler_orders import check_sampler, describe_copies, find_sampler, join_with_copies
+from asdf.data.sampler_orders import check_sampler, describe_copies, join_with_copies
 from asdf.data.training_plan import TrainingPlan, minibatch_per_process
 from asdf.distributed.devices import describe_mapping
 from asdf.distributed.launchers import Launch
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.validation import check_metric
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.left_out import UsedSets
 from asdf.recipe.problems import (
@@ -38,11 +36,8 @@ from asdf.recipe.problems import (
 )
 from asdf.recipe.run_folders import Folders, folders_of, select_networks
 from asdf.recipe.used_sets import check_classes, find_overlaps, sets_in_use, trains
-from asdf.runs.evaluations import EER
 from asdf.settings import Configs
-from asdf.settings.catalogue import class_settings, named_classes
 from asdf.settings.class_files import is_ours
-from asdf.settings.class_path import look_for_class
 from asdf.settings.sections import Sections
 from asdf.text import count_of, lines_and_more, printable
 from asdf.training.callbacks import find_callbacks
@@ -52,20 +47,11 @@ from asdf.trials.trial_list import TrialList, describe_labels, join
 # A launch may have hundreds of processes, with one line each.
 _SHOWN_DEVICES = 16
 _SEE_BELOW = "PROBLEM, see below"
-NETWORK_CLASS = "network.network_class"
 _EPOCHS: dict[int | str, str] = {
     "best": "the best epoch",
     "last": "the last epoch",
     "average": "the average of the best epochs",
 }
-# Settings whose classes a dry run imports and tests, which is cheap.
-_IMPORTED = (
-    "augmentation.chain",
-    "network.callbacks",
-    "network.validation_metric",
-    "recipe.sampler",
-    "vocoding.vocoders",
-)
 _DEFAULT_SAMPLER = Sections().recipe.sampler
 
 
@@ -286,22 +272,13 @@ class Plan:
         if lists and (recipe.execute_stage(1) or recipe.execute_stage(2)):
             yield partial(self._check_references, lists)
         if trains(settings):
-            from asdf.training.steps.training_step import find_training_step
+            from asdf.recipe.requirements import class_checks
 
+            yield from class_checks(settings, folder)
             if settings.augmentation.chain:
                 yield partial(open_chain, settings, self.folders.database, folder)
             if settings.vocoding.vocoders:
                 yield partial(try_vocoders, settings, folder)
-            for name in class_settings():
-                # Building the network with weights checks its class too.
-                is_built = name == NETWORK_CLASS and settings.front_end.weights
-                if name not in _IMPORTED and not is_built:
-                    for class_path in named_classes(name, attrgetter(name)(settings)):
-                        yield partial(look_for_class, class_path, folder, name)
-            yield partial(find_sampler, settings, folder)
-            yield partial(find_training_step, settings, folder)
-            if settings.network.validation_metric != EER:
-                yield partial(check_metric, settings, folder)
         # Without training, the networks must exist already.
         elif recipe.execute_stage(2) or recipe.execute_stage(3):
             yield partial(select_networks, settings, self.folders.layout)
@@ -314,14 +291,9 @@ class Plan:
         from asdf.networks.build import find_network_class
         from asdf.networks.interface import takes_references
 
-        class_path, folder = self.settings.network.network_class, self.folders.recipe
+        class_path = self.settings.network.network_class
         # Ours take none; importing them would load torch.
         if is_ours(class_path):
             return
-        try:
-            look_for_class(class_path, folder, NETWORK_CLASS)
-        except AsdfError:
-            # Another check reports this, and a file without the class is not executed.
-            return
-        if takes_references(find_network_class(class_path, folder)):
+        if takes_references(find_network_class(class_path, self.folders.recipe)):
             check_references(lists)

@@ -29,13 +29,13 @@ from asdf.data.training_plan import TrainingPlan, Window, minibatch_per_process
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import bundle_architecture
-from asdf.networks.build import build_network, self_contained
+from asdf.networks.build import build_network, find_network_class, self_contained
 from asdf.networks.interface import frame_hop, inputs_on_noise, waveform_shape
 from asdf.networks.output_check import check_outputs
 from asdf.recipe.run_folders import Folders
 from asdf.settings.catalogue import class_path_of
 from asdf.settings.class_files import is_ours
-from asdf.settings.class_path import UserErrors, look_for_class
+from asdf.settings.class_path import UserErrors
 from asdf.settings.front_end_values import BUNDLE
 from asdf.settings.sections import Sections
 from asdf.training.graphs import obstacle_to_graphs
@@ -76,13 +76,11 @@ def describe_network(
     """
     weights = settings.front_end.weights or settings.network.initial_network
     try:
-        look_for_class(settings.network.network_class, folders.recipe, "network.network_class")
-        # A dry run downloads nothing.
-        download = folders.describe_download(weights)
-    except AsdfError as error:
-        if weights:
-            raise
+        find_network_class(settings.network.network_class, folders.recipe)
+    except AsdfError as error:  # which the checks of classes report
         return [f"not known: {error}"]
+    # A dry run downloads nothing.
+    download = folders.describe_download(weights)
     if download:
         return [f"not known: not all of the weights are in the hub's cache; {download}"]
     network, architecture = _build(settings, folders)

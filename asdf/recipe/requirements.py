@@ -18,17 +18,16 @@ from asdf.metrics.validation import check_metric
 from asdf.networks.build import check_audio, find_network_class
 from asdf.networks.interface import takes_references
 from asdf.networks.split import check_split
-from asdf.networks.ssl_detector import find_front_end_class
+from asdf.networks.ssl_detector import find_back_end_class, find_front_end_class
 from asdf.recipe.declared_corpora import set_parts
 from asdf.recipe.left_out import UsedSets, evaluated_name
 from asdf.recipe.lists import RunLists
-from asdf.recipe.problems import failures
+from asdf.recipe.problems import Check, failures
 from asdf.recipe.run_folders import Folders
 from asdf.recipe.used_sets import check_classes, count_overlaps, find_overlaps, sets_in_use, trains
 from asdf.runs.layout import RESUME, Layout, list_networks
 from asdf.runs.log import LOG
 from asdf.settings import Sections
-from asdf.training.callbacks import find_callbacks
 from asdf.training.losses.loss_building import find_loss_class
 from asdf.training.optimisers import check_named_optimiser
 from asdf.training.schedules import find_schedule
@@ -39,28 +38,48 @@ from asdf.trials.scored_files import read_shared, write_shared
 from asdf.trials.trial_list import TrialList
 
 
-def find_classes(settings: Sections, folder: Path) -> None:
-    """Find the classes of the settings, to report a wrong name before any measuring.
+def class_checks(settings: Sections, folder: Path) -> list[Check]:
+    """Return the checks of the classes that training uses, which need neither lists nor weights.
+
+    Args:
+        folder: Folder of the recipe with the user's own modules.
+    """
+    checks = (
+        check_ends,
+        find_loss_class,
+        check_tasks,
+        find_sampler,
+        check_named_optimiser,
+        find_schedule,
+        find_training_step,
+    )
+    return [partial(check, settings, folder) for check in checks]
+
+
+def check_ends(settings: Sections, folder: Path) -> None:
+    """Check the classes of the network, its front end and its back end.
 
     Raises:
-        UsageError: a class is missing; features of the network's front end cannot be saved.
+        UsageError: one is missing, or does not take the audio of the settings; or features of the
+            network's front end cannot be saved.
     """
-    if any(map(settings.recipe.execute_stage, (1, 2, 3))):
-        find_callbacks(settings, folder)
-    if not trains(settings):
-        return
     network_class = find_network_class(settings.network.network_class, folder)
     front_end_class = find_front_end_class(settings.front_end, folder)
+    find_back_end_class(settings.back_end, folder)
     check_audio(settings.audio, network_class, front_end_class, settings.front_end)
     if settings.front_end.cache_features:
         check_split(network_class, front_end_class)
-    find_loss_class(settings, folder)
+
+
+def check_tasks(settings: Sections, folder: Path) -> None:
+    """Check the classes of tasks, and the metric that chooses networks, on detection or on a task.
+
+    Raises:
+        UsageError: one is missing or does not fit.
+        AsdfError: one fails.
+    """
     tasks = find_tasks(settings, folder).requested()
     tasks.check()
-    find_sampler(settings, folder)
-    check_named_optimiser(settings, folder)
-    find_schedule(settings, folder)
-    find_training_step(settings, folder)
     check_metric(settings, folder, tasks.keys)
 
 

@@ -15,7 +15,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.runs.evaluations import EER, evaluated_networks
 from asdf.runs.layout import AVERAGE, Layout, NetworkName, describe_networks, list_networks
-from asdf.settings.front_end_values import BUNDLE
+from asdf.settings.front_end_values import BUNDLE, missing_weights
 from asdf.settings.sections import Paths, Sections
 
 if TYPE_CHECKING:
@@ -92,12 +92,15 @@ class Folders:
             AsdfError: the weights are missing, cannot be read or do not fit, or the constructor of
                 the class fails.
         """
-        from asdf.interchange import build_on_network, build_pretrained
+        from asdf.interchange import build_on_network, build_pretrained, names_path
 
         initial = self.weights(settings.network.initial_network)
         if initial is not None:
             return build_on_network(settings, self.recipe, initial)
         weights = self.weights(settings.front_end.weights)
+        # Also for a network that has no front end to read them.
+        if weights is not None and names_path(weights) and not Path(weights).exists():
+            raise AsdfError(missing_weights(Path(weights)))
         front_end = replace(settings.front_end, weights=weights)
         return build_pretrained(replace(settings, front_end=front_end), self.recipe)
 

@@ -42,6 +42,7 @@ from asdf.runs.start_records import (
 from asdf.settings import Settings
 from asdf.settings.catalogue import class_paths
 from asdf.settings.config_files import parse_assignments
+from asdf.training.callbacks import find_callbacks
 
 if TYPE_CHECKING:
     from asdf.distributed.world import World
@@ -309,7 +310,7 @@ def start_run(run: Run, account: str) -> None:
         account: Text of the settings with their sources, for log.txt.
     """
     from asdf.distributed.gpus import library_versions, start_counting_memory
-    from asdf.recipe.requirements import check_requirements, find_classes
+    from asdf.recipe.requirements import check_requirements, class_checks
     from asdf.scoring.computing import describe_scoring
 
     settings, folders, world = run.settings, run.folders, run.world
@@ -346,8 +347,12 @@ def start_run(run: Run, account: str) -> None:
     LOG.debug("%s", account)
     # Memory used by earlier configs of the command does not count.
     start_counting_memory(world.device)
-    find_classes(settings, folders.recipe)
+    if any(map(settings.recipe.execute_stage, (1, 2, 3))):
+        find_callbacks(settings, folders.recipe)
     if trains(settings):
+        # A wrong name is found before any measuring.
+        for check in class_checks(settings, folders.recipe):
+            check()
         _ = run.augmentation
         pinned = run.pinned_settings()
 

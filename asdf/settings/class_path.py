@@ -8,9 +8,6 @@ a class
 2. gets the class by `find_class(class_path_of("section.x", settings.section.x), recipe_folder,
    "section.x", Base)`, which imports it; or a function by `find_function`.
 
-A dry run checks the classes of such settings with `look_for_class`, which executes nothing, unless
-it tries the classes out.
-
 A module is searched for in the recipe's folder first, then on Python's path. The file of such a
 class is copied to the run's folder with the user's other code (`catalogue.class_paths`).
 
@@ -26,7 +23,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module, invalidate_caches
-from importlib.util import find_spec
 from inspect import isfunction
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -34,7 +30,7 @@ from typing import Any, TypeVar
 
 from asdf.errors import AsdfError, UsageError
 from asdf.removed import class_has_left
-from asdf.settings.class_files import OUR_PACKAGE, file_in, network_modules, parse
+from asdf.settings.class_files import file_in
 from asdf.text import did_you_mean
 
 Kind = TypeVar("Kind")
@@ -101,7 +97,9 @@ def find_named(
     module = _import(module_name, folder, setting)
     named = getattr(module, name, None)
     if named is None:
-        fitting = [known for known in dir(module) if _is_of(getattr(module, known, None), base)]
+        # A door imports what it offers when it is used.
+        names = sorted({*dir(module), *getattr(module, "__all__", ())})
+        fitting = [known for known in names if _is_of(getattr(module, known, None), base)]
         raise _no_class(f"{setting}: module {module_name} ({_file_of(module)})", name, fitting)
     return named
 
@@ -129,37 +127,6 @@ def _file_of(module: ModuleType) -> str:
     return getattr(module, "__file__", None) or "built in"
 
 
-def look_for_class(class_path: str, folder: Path, setting: str) -> None:
-    """Check that a class exists, as far as possible without executing or importing anything.
-
-    Args:
-        folder: Folder of the recipe.
-        setting: Name of the setting, for messages.
-
-    Raises:
-        UsageError: the file or the class does not exist next to the recipe, or the class is not
-            among the project's networks.
-        AsdfError: the file is not Python.
-    """
-    if class_has_left(class_path):
-        raise UsageError(f"{setting}: {class_has_left(class_path)}")
-    module_name, class_name = _split_path(class_path, setting)
-    package = module_name.partition(".")[0]
-    offered = list(network_modules()) if module_name == f"{OUR_PACKAGE.name}.networks" else []
-    file = file_in(folder, module_name)
-    if file.is_file():
-        _look_in_file(file, class_name, setting, f"{module_name} ({file})", offered)
-    # Read our own files as text as well, since importing asdf.networks would load torch.
-    elif package == OUR_PACKAGE.name:
-        file = file_in(OUR_PACKAGE.parent, module_name)
-        if not file.is_file():
-            raise _no_module(module_name, module_name, folder, setting)
-        _look_in_file(file, class_name, setting, module_name, offered)
-    # Do not open a module installed elsewhere: searching for it may execute code of its package.
-    elif not (package in sys.modules or (folder / package).is_dir() or find_spec(package)):
-        raise _no_module(package, package, folder, setting)
-
-
 def find_function(path: str, folder: Path | None, setting: str) -> Callable[..., Any]:
     """Import the function named by `path`, such as 'my_schedules.triangle'.
 
@@ -176,20 +143,6 @@ def find_function(path: str, folder: Path | None, setting: str) -> Callable[...,
         raise _does_not_fit(path, setting, "a function", named)
     function: Callable[..., Any] = named
     return function
-
-
-def _look_in_file(
-    file: Path, class_name: str, setting: str, module: str, others: list[str]
-) -> None:
-    try:
-        tree = parse(file)
-    except (SyntaxError, ValueError) as error:
-        raise AsdfError(f"{setting}: {file} is not Python: {describe_error(error)}.") from None
-    # At any depth: a class may be defined under an `if` or `try`; '*' may import any name.
-    names = names_in(tree).union(others)
-    if class_name not in names and "*" not in names:
-        classes = [*_classes_in(tree), *others]
-        raise _no_class(f"{setting}: module {module}", class_name, classes)
 
 
 def _split_path(class_path: str, setting: str) -> tuple[str, str]:
@@ -215,23 +168,6 @@ def names_in(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open_door":
             names.update(str(keyword.arg) for keyword in node.keywords)
     return names
-
-
-def _classes_in(tree: ast.Module) -> list[str]:
-    """Return the classes that a file defines, or imports from our modules.
-
-    Public functions are included.
-    """
-    ours = f"{OUR_PACKAGE.name}."
-    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    classes = [name for name in functions if not name.startswith("_")]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            classes.append(node.name)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(ours):
-            # The __init__ of a package such as asdf.networks only imports its classes.
-            classes += [alias.name for alias in node.names if alias.name[0].isupper()]
-    return classes
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:

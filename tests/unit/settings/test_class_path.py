@@ -1,4 +1,4 @@
-"""Classes named in a setting: what is known of them without running anything."""
+"""Classes named in a setting."""
 
 from __future__ import annotations
 
@@ -7,19 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import asdf.networks
 from asdf.errors import AsdfError, UsageError
-from asdf.settings.class_path import UserErrors, find_class, find_function, look_for_class
+from asdf.settings.class_path import UserErrors, find_class, find_function
 
 SETTING = "network.loss"
-
-
-@pytest.mark.parametrize(
-    "class_path", ["asdf.networks.SSL_AASIST", "asdf.networks.aasist.AASIST", "json.JSONDecoder"]
-)
-def test_our_classes_are_looked_for_in_the_text_of_their_modules(tmp_path, class_path):
-    loaded = set(sys.modules)
-    look_for_class(class_path, tmp_path, SETTING)
-    assert not {name for name in set(sys.modules) - loaded if name.startswith("asdf.networks")}
 
 
 @pytest.mark.parametrize(
@@ -27,13 +19,10 @@ def test_our_classes_are_looked_for_in_the_text_of_their_modules(tmp_path, class
     [
         (
             "asdf.networks.SSL_AASITS",
-            "network.loss: module asdf.networks has no class 'SSL_AASITS'. Did you mean "
-            "'SSL_AASIST'?",
+            f"network.loss: module asdf.networks ({asdf.networks.__file__}) has no class "
+            "'SSL_AASITS'. Did you mean 'SSL_AASIST'?",
         ),
-        (
-            "asdf.networks.aasist.AASITS",
-            "module asdf.networks.aasist has no class 'AASITS'. Did you mean 'AASIST'?",
-        ),
+        ("asdf.networks.aasist.AASITS", "aasist.py) has no class 'AASITS'. Did you mean 'AASIST'?"),
         ("asdf.netwroks.AASIST", "network.loss: there is no module 'asdf.netwroks'."),
         ("my_losses.Focal", "has no class 'Focal'. Available there: Margin."),
         ("my_losses.ramp", "has no function 'ramp'. Available there: margin."),
@@ -42,11 +31,14 @@ def test_our_classes_are_looked_for_in_the_text_of_their_modules(tmp_path, class
     ],
 )
 def test_a_name_that_leads_nowhere_is_refused(tmp_path, class_path, message):
-    (tmp_path / "my_losses.py").write_text(
-        "raise RuntimeError\nclass Margin: ...\ndef margin(): ...\n"
-    )
+    (tmp_path / "my_losses.py").write_text("class Margin: ...\ndef margin(): ...\n")
+    sys.modules.pop("my_losses", None)
+    is_function = class_path.rpartition(".")[2].islower()
     with pytest.raises(UsageError) as caught:
-        look_for_class(class_path, tmp_path, SETTING)
+        if is_function:
+            find_function(class_path, tmp_path, SETTING)
+        else:
+            find_class(class_path, tmp_path, SETTING, object)
     assert message in str(caught.value)
 
 
@@ -62,7 +54,6 @@ def test_the_base_decides_which_classes_fit(tmp_path: Path) -> None:
 def test_a_function_is_no_class(tmp_path: Path) -> None:
     (tmp_path / "ramps_here.py").write_text("def ramp(): return 7\nclass Ramp: ...\nsteep = 3\n")
     assert find_function("ramps_here.ramp", tmp_path, SETTING)() == 7
-    look_for_class("ramps_here.ramp", tmp_path, SETTING)
     for name in ("Ramp", "steep"):
         with pytest.raises(UsageError, match="but a function is required"):
             find_function(f"ramps_here.{name}", tmp_path, SETTING)
