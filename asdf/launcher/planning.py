@@ -35,7 +35,6 @@ from asdf.launcher.folds import FOLD_SETTINGS, divide_into_folds, fold_overrides
 from asdf.launcher.states import Job
 from asdf.recipe.command_line import config_files, config_folders, corpora_of, from_current_folder
 from asdf.recipe.declared_corpora import find_corpus, set_parts
-from asdf.recipe.lists import read_set
 from asdf.recipe.problems import Problem, raise_problems
 from asdf.recipe.run_folders import folders_of
 from asdf.recipe.used_sets import check_classes
@@ -46,7 +45,7 @@ from asdf.settings.config_layers import Config
 from asdf.settings.literals import parse_literal, split_values
 from asdf.settings.mistakes import COMMAND_LINE, Collector, Complaint, shortened
 from asdf.text import count_of
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, join
 
 SEED = "recipe.seed"
 SYSTEM_FOLDER = "paths.system_folder"
@@ -256,11 +255,13 @@ def fold_points(
 
     @cache
     def read(name: str, database: Path) -> TrialList:
-        for part in set_parts(name, corpora):
-            make = find_corpus(part, corpora).make
-            if make is not None:
-                make(database)
-        return read_set(name, corpora, database)
+        parts = set_parts(name, corpora)
+        if len(parts) > 1:
+            return join([read(part, database) for part in parts])
+        corpus = find_corpus(name, corpora)
+        if corpus.make is not None:
+            corpus.make(database)
+        return corpus.read(name, database)
 
     checked: set[tuple[str, Point, str]] = set()
     problems: list[Problem] = []

@@ -42,17 +42,6 @@ class Measured(NamedTuple):
     lengths: np.ndarray
 
 
-def read_set(name: str, corpora: Mapping[str, Corpus], database: Path) -> TrialList:
-    """Return the list of a corpus, or of several, 'a+b', all of which exist already.
-
-    Raises:
-        AsdfError: there is no such corpus, or it cannot be read.
-    """
-    parts = set_parts(name, corpora)
-    lists = [find_corpus(part, corpora).read(part, database) for part in parts]
-    return join(lists) if len(lists) > 1 else lists[0]
-
-
 class RunLists:
     """The lists of a run, each read once, with lengths, the parts that are used, and digests.
 
@@ -279,8 +268,11 @@ class RunLists:
             now = self._digests.get(name) or self._digests_now.get(name)
             if now is None:
                 # Not `read`, with which all ranks make a missing demo corpus.
-                now = _digests(read_set(name, self.corpora, self._folders.database))
-                self._digests_now[name] = now
+                lists = []
+                for part in set_parts(name, self.corpora):
+                    corpus = find_corpus(part, self.corpora)
+                    lists.append(corpus.read(part, self._folders.database))
+                now = self._digests_now[name] = _digests(join(lists) if lists[1:] else lists[0])
             for what, digest in now.items():
                 if digest != stated.recordings[what]:
                     return (

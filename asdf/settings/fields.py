@@ -23,18 +23,6 @@ MAX_CLIP_SAMPLES = 3600 * 16000
 MAX_FFT = 16384
 MAX_FILTERS = 1024
 
-PLAIN: Mapping[str, Any] = {
-    "meaning": "",
-    "unit": "",
-    "at_least": None,
-    "above": None,
-    "at_most": None,
-    "check": "",
-    "names": {},
-    "formerly": "",
-}
-"""Metadata of a field that is a default alone."""
-
 
 def setting(
     default: Any,
@@ -68,8 +56,12 @@ def setting(
         ['filters, values per frame']
     """
     given: dict[str, Any] = {"meaning": meaning, "unit": unit, "at_least": at_least, "above": above}
-    given |= {"at_most": at_most, "check": check, "names": names or {}}
+    given |= {"at_most": at_most, "check": check, "names": names or {}, "formerly": ""}
     return field(default=default, metadata=given)
+
+
+PLAIN: Mapping[str, Any] = setting(None).metadata
+"""Metadata of a field that is a default alone."""
 
 
 def proportion(default: float, meaning: str = "") -> Any:
