@@ -74,14 +74,14 @@ def test_a_module_that_fails_inside_python_is_reported_with_its_own_line(tmp_pat
 
 
 def test_what_fails_in_a_class_of_the_users_is_one_message(tmp_path: Path) -> None:
-    (tmp_path / "my_loss.py").write_text("def compute():\n    return 1 / 0\n")
-    compute = find_function("my_loss.compute", tmp_path, SETTING)
+    (tmp_path / "my_loss_here.py").write_text("def compute():\n    return 1 / 0\n")
+    compute = find_function("my_loss_here.compute", tmp_path, SETTING)
     with (
         pytest.raises(UsageError) as caught,
         UserErrors(f"{SETTING}: compute failed", "Fix it.", UsageError),
     ):
         compute()
-    file = tmp_path / "my_loss.py"
+    file = tmp_path / "my_loss_here.py"
     assert str(caught.value) == (
         f"{SETTING}: compute failed: ZeroDivisionError: division by zero ({file}, line 2). Fix it."
     )
