@@ -28,7 +28,7 @@ from asdf.report import (
     Comparison,
     Difference,
     ResultDifference,
-    SeedComparison,
+    SetDifference,
     compare_configurations,
     compare_runs,
 )
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
     args = COMMAND.read(arguments)
     runs = [open_run_folder(path) for path in (args.first, args.second, *args.others)]
     requested = args.networks or (None, None)
-    comparison: Comparison | SeedComparison
+    comparison: Comparison[Any]
     if args.others:
         comparison = compare_configurations(runs, requested, args.replicates)
         record, blocks = _seeds_record(comparison), _seeds_blocks(comparison)
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
         write_text(args.json, as_json(record))
     for block in blocks:
         show(block, screen)
-    for side in comparison.sides if isinstance(comparison, SeedComparison) else (comparison,):
+    for side in comparison.sides:
         for run, network in zip(side.runs, side.networks, strict=True):
             for path in run.score_files().get(network or "", {}).values():
                 if remark := replaced_network(path):
@@ -98,18 +98,18 @@ def main(arguments: list[str]) -> int:
     return 1 if comparison.refused else 0
 
 
-def _record(comparison: Comparison) -> dict[str, Any]:
+def _record(comparison: Comparison[ResultDifference]) -> dict[str, Any]:
     """Return the comparison as JSON values."""
     results = []
     for result in comparison.results:
         record = asdict(result)
         # The scoring of each run is recorded as a length and a precision.
-        for side, known in (("first", result.first_scored), ("second", result.second_scored)):
-            record[f"{side}_role"] = role_record(known.role)
-            record[f"{side}_scored"] = None if known.length is None else known.length.record()
-            record[f"{side}_precision"] = known.precision
+        for run, known in (("first", result.first_scored), ("second", result.second_scored)):
+            record[f"{run}_role"] = role_record(known.role)
+            record[f"{run}_scored"] = None if known.length is None else known.length.record()
+            record[f"{run}_precision"] = known.precision
         results.append(record)
-    sides = zip(comparison.runs, comparison.networks, strict=True)
+    sides = [(side.runs[0], side.networks[0]) for side in comparison.sides]
     return {
         "runs": [{"folder": str(run.path), "network": network} for run, network in sides],
         "settings": list(map(asdict, comparison.settings)),
@@ -119,16 +119,17 @@ def _record(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _blocks(comparison: Comparison) -> Iterator[str]:
+def _blocks(comparison: Comparison[ResultDifference]) -> Iterator[str]:
     """Yield the parts of the text, in the order in which they are shown."""
-    for letter, run, network in zip("AB", comparison.runs, comparison.networks, strict=True):
-        yield f"{letter}  {run.path}, {network or 'no scores yet'}"
+    runs = [side.runs[0] for side in comparison.sides]
+    for letter, run, of_run in zip("AB", runs, comparison.sides, strict=True):
+        yield f"{letter}  {run.path}, {of_run.networks[0] or 'no scores yet'}"
         for change in run.changes():
             yield f"   {change}"
     yield "\nSettings that differ\n" + _differences_text(comparison.settings)
     yield "\nCode and machine that differ\n" + _differences_text(comparison.environments)
     if comparison.results or not comparison.refused:
-        table = _results_text(comparison.results, comparison.runs)
+        table = _results_text(comparison.results, runs)
         yield "\nResults (B - A: below zero, B is better)\n" + table
 
 
@@ -184,7 +185,7 @@ def _results_text(results: Sequence[ResultDifference], runs: Sequence[RunFolder]
     return "\n".join(f"  {line}" for line in [*aligned(rows), *notes])
 
 
-def _seeds_record(comparison: SeedComparison) -> dict[str, Any]:
+def _seeds_record(comparison: Comparison[SetDifference]) -> dict[str, Any]:
     """Return the comparison as JSON values."""
     configurations = []
     for side in comparison.sides:
@@ -199,7 +200,7 @@ def _seeds_record(comparison: SeedComparison) -> dict[str, Any]:
     }
 
 
-def _seeds_blocks(comparison: SeedComparison) -> Iterator[str]:
+def _seeds_blocks(comparison: Comparison[SetDifference]) -> Iterator[str]:
     """Yield the parts of the text, in the order in which they are shown."""
     for letter, side in zip("AB", comparison.sides, strict=True):
         words = f"{len(side.runs)} runs, seeds {', '.join(side.seeds)}"
@@ -218,7 +219,7 @@ def _seeds_blocks(comparison: SeedComparison) -> Iterator[str]:
         yield f"\nno set was scored by all runs: A has {first}; B has {second}"
 
 
-def _seed_results_text(comparison: SeedComparison) -> str:
+def _seed_results_text(comparison: Comparison[SetDifference]) -> str:
     rows: list[Sequence[str]] = [(*_HEAD, "p, Welch")]
     for result in comparison.results:
         tested = result.tested

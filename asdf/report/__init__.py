@@ -18,19 +18,13 @@ if TYPE_CHECKING:
         Comparison,
         Difference,
         ResultDifference,
-        SeedComparison,
+        SetDifference,
         compare_configurations,
         compare_runs,
     )
     from asdf.report.drawing import Figure, Legend
-    from asdf.report.exports import (
-        csv_with_seeds,
-        json_with_seeds,
-        latex_with_seeds,
-        over_seeds_of,
-        to_csv,
-    )
-    from asdf.report.gathering import Choice, Gathered, fold_findings, gather, runs_in
+    from asdf.report.exports import csv_with_seeds, json_with_seeds, latex_with_seeds, over_seeds_of
+    from asdf.report.gathering import Gathered, fold_findings, gather, runs_in
     from asdf.report.html_page import (
         Document,
         Items,
@@ -41,6 +35,6 @@ if TYPE_CHECKING:
         report_page,
     )
     from asdf.report.llr_pictures import llr_figures
-    from asdf.report.paper_tables import runs_to_latex, summary_text, systems_text, to_latex
+    from asdf.report.paper_tables import runs_to_latex, summary_text, systems_text
 
 __all__, __getattr__ = open_door(__name__)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.bootstrap import Intervals, paired_test
@@ -76,19 +76,78 @@ class ResultDifference:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two runs, their networks (None: no scores yet), and the differences.
+class Side:
+    """A run, or those of a configuration with their seeds, and the network of each.
+
+    A network is None for a run without scores.
+    """
+
+    name: str
+    runs: tuple[RunFolder, ...]
+    seeds: tuple[str, ...]
+    networks: tuple[str | None, ...]
+
+    def sets(self) -> list[str]:
+        """Return the sets that all of its networks were scored on."""
+        sides = zip(self.runs, self.networks, strict=True)
+        known = [run.score_files().get(network or "", {}) for run, network in sides]
+        shared = set(known[0]).intersection(*known)
+        return [name for name in known[0] if name in shared]
+
+    def members(self, set_name: str) -> list[Member]:
+        """Return its networks on a set."""
+        members = []
+        for run, seed, network in zip(self.runs, self.seeds, self.networks, strict=True):
+            scores = run.scores(network or "", set_name)
+            read = partial(read_scored, run, network or "", set_name)
+            members.append(Member(run.name, seed, evaluate(scores), read))
+        return members
+
+    def roles(self, set_name: str) -> list[tuple[str, SetRole | None]]:
+        """Return the role of a set for each of its networks, by run and set."""
+        roles = []
+        for run, network in zip(self.runs, self.networks, strict=True):
+            scored = how_scored(run.score_file(network or "", set_name))
+            roles.append((f"{run.name} on {set_name}", scored.role))
+        return roles
+
+
+@dataclass(frozen=True)
+class SetDifference:
+    """Two configurations on a set, and their difference second - first.
+
+    Attributes:
+        remarks: Reasons why the results of a run are not a test.
+    """
+
+    set: str
+    first: Spread
+    second: Spread
+    first_min_dcf: Spread
+    second_min_dcf: Spread
+    tested: SeedDifference
+    by_speakers: bool
+    sentence: str
+    remarks: list[str]
+
+
+Tested = TypeVar("Tested", ResultDifference, SetDifference)
+
+
+@dataclass(frozen=True)
+class Comparison(Generic[Tested]):
+    """Two runs or configurations, the settings that differ between them, and their results.
 
     Attributes:
         refused: Reason for each set whose results could not be tested.
+        environments: Differences between the last starts of two runs.
     """
 
-    runs: tuple[RunFolder, RunFolder]
-    networks: tuple[str | None, str | None]
+    sides: Sequence[Side]
     settings: list[Difference]
-    environments: list[Difference]
-    results: list[ResultDifference]
+    results: list[Tested]
     refused: list[str]
+    environments: Sequence[Difference] = ()
 
 
 def compare_runs(
@@ -96,20 +155,23 @@ def compare_runs(
     second: RunFolder,
     networks: tuple[str | None, str | None] = (None, None),
     replicates: int = 1000,
-) -> Comparison:
+) -> Comparison[ResultDifference]:
     """Compare two runs, on every set that the network of each scored.
 
     Raises:
         AsdfError: a run has no scores of a requested network.
     """
-    of_first, of_second = chosen_network(first, networks[0]), chosen_network(second, networks[1])
+    sides = []
+    for run, requested in zip((first, second), networks, strict=True):
+        sides.append(Side(run.name, (run,), ("",), (chosen_network(run, requested),)))
+    a, b = (side.networks[0] for side in sides)
     results: list[ResultDifference] = []
     refused: list[str] = []
     # A run without scores still has settings to compare.
-    if of_first is not None and of_second is not None:
-        results, refused = different_results(first, second, (of_first, of_second), replicates)
-    differences = (different_settings(first, second), different_environments(first, second))
-    return Comparison((first, second), (of_first, of_second), *differences, results, refused)
+    if a is not None and b is not None:
+        results, refused = different_results(first, second, (a, b), replicates)
+    environments = different_environments(first, second)
+    return Comparison(sides, different_settings(first, second), results, refused, environments)
 
 
 def different_settings(first: RunFolder, second: RunFolder) -> list[Difference]:
@@ -212,73 +274,6 @@ def _flatten(record: Mapping[str, Any], above: str = "") -> dict[str, str]:
     return flat
 
 
-@dataclass(frozen=True)
-class Side:
-    """The runs of a configuration, their seeds, and the network of each; None without scores."""
-
-    name: str
-    runs: tuple[RunFolder, ...]
-    seeds: tuple[str, ...]
-    networks: tuple[str | None, ...]
-
-    def sets(self) -> list[str]:
-        """Return the sets that all of its networks were scored on."""
-        sides = zip(self.runs, self.networks, strict=True)
-        known = [run.score_files().get(network or "", {}) for run, network in sides]
-        shared = set(known[0]).intersection(*known)
-        return [name for name in known[0] if name in shared]
-
-    def members(self, set_name: str) -> list[Member]:
-        """Return its networks on a set."""
-        members = []
-        for run, seed, network in zip(self.runs, self.seeds, self.networks, strict=True):
-            scores = run.scores(network or "", set_name)
-            read = partial(read_scored, run, network or "", set_name)
-            members.append(Member(run.name, seed, evaluate(scores), read))
-        return members
-
-    def roles(self, set_name: str) -> list[tuple[str, SetRole | None]]:
-        """Return the role of a set for each of its networks, by run and set."""
-        roles = []
-        for run, network in zip(self.runs, self.networks, strict=True):
-            scored = how_scored(run.score_file(network or "", set_name))
-            roles.append((f"{run.name} on {set_name}", scored.role))
-        return roles
-
-
-@dataclass(frozen=True)
-class SetDifference:
-    """Two configurations on a set, and their difference second - first.
-
-    Attributes:
-        remarks: Reasons why the results of a run are not a test.
-    """
-
-    set: str
-    first: Spread
-    second: Spread
-    first_min_dcf: Spread
-    second_min_dcf: Spread
-    tested: SeedDifference
-    by_speakers: bool
-    sentence: str
-    remarks: list[str]
-
-
-@dataclass(frozen=True)
-class SeedComparison:
-    """Two configurations, the settings that differ between them, and their results.
-
-    Attributes:
-        refused: Reason for each set that could not be tested.
-    """
-
-    sides: tuple[Side, Side]
-    settings: list[Difference]
-    results: list[SetDifference]
-    refused: list[str]
-
-
 def two_sides(runs: Sequence[RunFolder], networks: tuple[str | None, str | None]) -> list[Side]:
     """Return the two configurations of the runs, starting with that of the first run.
 
@@ -312,7 +307,7 @@ def compare_configurations(
     runs: Sequence[RunFolder],
     networks: tuple[str | None, str | None] = (None, None),
     replicates: int = 1000,
-) -> SeedComparison:
+) -> Comparison[SetDifference]:
     """Compare the two configurations of the runs on every set that all of them scored.
 
     Raises:
@@ -330,7 +325,7 @@ def compare_configurations(
             results.append(compare_set(first, second, set_name, replicates))
         except AsdfError as error:
             refused.append(f"{set_name}: {error}")
-    return SeedComparison((first, second), settings, results, refused)
+    return Comparison((first, second), settings, results, refused)
 
 
 def compare_set(first: Side, second: Side, set_name: str, replicates: int) -> SetDifference:

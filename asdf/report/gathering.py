@@ -85,15 +85,12 @@ class TaskResults:
             networks: Networks to show; None: all networks of the last report.
         """
         layout = run.layout
-
-        def frames(network: str, set_name: str) -> Path:
-            return layout.frames_file(NetworkName(network), set_name)
-
-        def sources(network: str, set_name: str) -> Path:
-            return sources_file(run.score_file(network, set_name))
-
-        traced = self._read(name, layout.sources_json, "system", source_result, sources)
-        located = self._read(name, layout.localisation_json, "network", located_result, frames)
+        traced = self._read(name, layout.sources_json, "system", source_result)
+        located = self._read(name, layout.localisation_json, "network", located_result)
+        # Scores of a network may have been removed since.
+        traced = [x for x in traced if sources_file(run.score_file(x.network, x.set)).exists()]
+        frames_file = layout.frames_file
+        located = [x for x in located if frames_file(NetworkName(x.network), x.set).exists()]
         if networks is not None:
             traced = [entry for entry in traced if entry.network in networks]
             located = [entry for entry in located if entry.network in networks]
@@ -106,14 +103,8 @@ class TaskResults:
         self.located += [replace(entry, system=names[entry.network]) for entry in located]
 
     def _read(
-        self,
-        name: str,
-        path: Path,
-        key: str,
-        reader: Callable[[Mapping[str, Any]], Result],
-        scores: Callable[[str, str], Path],
+        self, name: str, path: Path, key: str, reader: Callable[[Mapping[str, Any]], Result]
     ) -> list[TaskResult[Result]]:
-        """Return the results of the networks whose `scores` were not removed."""
         results = []
         try:
             for record in read_records(path):
@@ -123,7 +114,7 @@ class TaskResults:
             message = f"{path.name} is damaged ({error!r}): run stage 3 again."
             self.findings.append(ReportFinding(name, "error", message))
             return []
-        return [entry for entry in results if scores(entry.network, entry.set).exists()]
+        return results
 
 
 def by_set(results: Sequence[TaskResult[Result]]) -> dict[str, list[TaskResult[Result]]]:

@@ -183,19 +183,18 @@ def as_json(records: Any, *, indent: int = 2) -> str:
     return json.dumps(records, indent=indent, ensure_ascii=False) + "\n"
 
 
-def bounds_record(interval: Bounds | None) -> dict[str, float] | None:
-    """Return the bounds of an interval, with the number of groups if groups were resampled."""
-    if interval is None:
-        return None
-    # `Bounds` are any interval, and may have no groups.
-    groups = getattr(interval, "groups", None)
-    record = {"low": interval.low, "high": interval.high}
-    return record if groups is None else {**record, "groups": groups}
+def bounds_records(intervals: Mapping[str, Bounds]) -> dict[str, dict[str, float]] | None:
+    """Return the bounds of intervals by metric, and how many groups were resampled, if any.
 
-
-def bounds_records(intervals: Mapping[str, Bounds]) -> dict[str, dict[str, float] | None] | None:
-    """Return the bounds of intervals by metric; None without intervals."""
-    return {name: bounds_record(known) for name, known in intervals.items()} or None
+    It is None without intervals.
+    """
+    records = {}
+    for name, known in intervals.items():
+        records[name] = {"low": known.low, "high": known.high}
+        # `Bounds` are any interval, and may have no groups.
+        if (groups := getattr(known, "groups", None)) is not None:
+            records[name]["groups"] = groups
+    return records or None
 
 
 PACKAGES = "% \\usepackage{booktabs}\n"

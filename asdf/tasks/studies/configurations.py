@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from asdf.runs.evaluations import best_network
+from asdf.settings.literals import parse_literal
+from asdf.settings.mistakes import Complaint
 from asdf.text import numbered
 from asdf.trials.run_folder import KeptSetting, RunFolder
 
@@ -141,6 +143,15 @@ def effective_settings(run: RunFolder) -> dict[str, str]:
     if settings.get("recipe.validation_sets", KeptSetting("None", "")).text != "None":
         texts.pop("recipe.evaluation_sets", None)
     return texts
+
+
+def recorded_value(run: RunFolder, name: str) -> object:
+    """Return the value of a setting that a run recorded; None where it cannot be read."""
+    recorded = run.settings().get(name)
+    try:
+        return None if recorded is None else parse_literal(recorded.text)
+    except Complaint:
+        return None
 
 
 def recorded_seed(run: RunFolder) -> str | None:

@@ -34,11 +34,14 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.facts import PUBLISHED as PUBLISHED_TRIALS
 from asdf.facts import Published
-from asdf.settings.literals import parse_literal
-from asdf.settings.mistakes import Complaint
 from asdf.tables.renderers import PageTable, as_json, as_latex, as_lines, as_page
 from asdf.tables.table import Column, Columns, Table, Value, counts, each, labels_of, rate, texts
-from asdf.tasks.studies.configurations import Configuration, Measured, find_configurations
+from asdf.tasks.studies.configurations import (
+    Configuration,
+    Measured,
+    find_configurations,
+    recorded_value,
+)
 from asdf.tasks.studies.over_seeds import (
     SeedDraws,
     Spread,
@@ -193,10 +196,8 @@ def measure_generalisation(
     set_names = list(dict.fromkeys(each(measurements, "summary.set")))
     trained: dict[str, None] = {}
     for run in runs:
-        setting = run.settings().get(_TRAINING_SETS)
-        with suppress(Complaint):
-            value = parse_literal(setting.text) if setting else ()
-            trained |= dict.fromkeys(map(str, value if isinstance(value, tuple) else ()))
+        value = recorded_value(run, _TRAINING_SETS)
+        trained |= dict.fromkeys(map(str, value if isinstance(value, tuple) else ()))
     own_corpora = set(map(corpus_of, trained))
     # 'train+dev' is a set of two lists.
     own = [name for name in set_names if own_corpora.intersection(map(corpus_of, name.split("+")))]

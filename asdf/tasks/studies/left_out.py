@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from asdf.metrics.results import Result
-from asdf.settings.literals import parse_literal
-from asdf.settings.mistakes import Complaint
 from asdf.tables.renderers import PageTable, as_latex, as_page, as_text
 from asdf.tables.table import RATE, Columns, Table, Value, counts, each, labels_of, rate, texts
 from asdf.tasks.studies.configurations import (
@@ -24,6 +22,7 @@ from asdf.tasks.studies.configurations import (
     group_name,
     name_without_seed,
     recorded_seed,
+    recorded_value,
 )
 from asdf.tasks.studies.over_seeds import Spread, spread_of
 from asdf.text import numbered
@@ -108,7 +107,7 @@ def measure_left_out(
     systems: dict[Hashable, LeftOutSystem] = {}
     members: dict[Hashable, list[str]] = {}
     for index, run in enumerate(runs):
-        setting = _value_of(run, _LEAVE_OUT) if evaluates_left_out(run) else None
+        setting = recorded_value(run, _LEAVE_OUT) if evaluates_left_out(run) else None
         words = tuple(map(str, setting)) if isinstance(setting, tuple) else ()
         of_run = [m for m in measurements if m.run == index]
         by_key = {(m.network, m.summary.set): m for m in of_run}
@@ -124,7 +123,7 @@ def measure_left_out(
             settings.pop(name, None)
         key = (words[0], tuple(sorted(settings.items())))
         if key not in systems:
-            chosen = _value_of(run, _SELECTED)
+            chosen = recorded_value(run, _SELECTED)
             network = _NETWORKS["last"]
             if isinstance(chosen, tuple) and chosen:
                 network = _NETWORKS.get(str(chosen[0]), measured.network)
@@ -154,16 +153,7 @@ def measure_left_out(
 
 def evaluates_left_out(run: RunFolder) -> bool:
     """Whether a run evaluated what it left out of training."""
-    return _value_of(run, _EVALUATE) is True
-
-
-def _value_of(run: RunFolder, setting: str) -> object:
-    """Return the value of a setting that a run recorded; None where it cannot be read."""
-    recorded = run.settings().get(setting)
-    try:
-        return None if recorded is None else parse_literal(recorded.text)
-    except Complaint:
-        return None
+    return recorded_value(run, _EVALUATE) is True
 
 
 def left_out_text(systems: Sequence[LeftOutSystem]) -> str:

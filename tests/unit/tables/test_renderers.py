@@ -12,7 +12,6 @@ from asdf.tables.renderers import (
     as_lines,
     as_page,
     as_text,
-    bounds_record,
     bounds_records,
     heat_step,
     records_of,
@@ -104,7 +103,7 @@ def test_records_have_what_a_row_has_and_whole_ones_every_key():
 def test_json_has_all_digits_and_bounds_by_metric():
     assert json.loads(as_json([{"eer": 0.1 + 0.2}])) == [{"eer": 0.30000000000000004}]
     assert as_json({"name": "é"}) == '{\n  "name": "é"\n}\n'
-    assert bounds_record(SPREAD.interval) == {"low": 0.03, "high": 0.06}
+    assert bounds_records({"eer": SPREAD.interval}) == {"eer": {"low": 0.03, "high": 0.06}}
     drawn = {"eer": Interval(0.1, 0.0, 0.2, groups=7)}
     assert bounds_records(drawn) == {"eer": {"low": 0.0, "high": 0.2, "groups": 7}}
     assert bounds_records({}) is None
