@@ -71,14 +71,15 @@ def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -
     for record, point in zip(entry["points"], result.points, strict=True):
         record["agreement"] |= point.agreement.rates()
     if intervals is not None:
-        entry["intervals"] = asdict(intervals)
+        known = {name: asdict(interval) for name, interval in intervals.items()}
+        entry["intervals"] = {**known, "groups": intervals["range_eer"].groups}
     write_outputs([(args.json, lambda path: write_text(path, as_json(entry, indent=1)))])
     lines = result_lines(input_name(paths[0]), result, is_own=args.threshold is None)
     if intervals is not None:
-        eer, f1, iou = intervals.range_eer, intervals.f1, intervals.iou
+        eer, f1, iou = intervals.values()
         drawn = "speakers" if speakers else "recordings"
         lines.append(
-            f"95 % over {intervals.groups} {drawn}: range EER {100 * eer.low:.4g} .. "
+            f"95 % over {eer.groups} {drawn}: range EER {100 * eer.low:.4g} .. "
             f"{100 * eer.high:.4g}, F1 {f1.low:.4g} .. {f1.high:.4g}, IoU {iou.low:.4g} .. "
             f"{iou.high:.4g}"
         )

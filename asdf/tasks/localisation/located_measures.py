@@ -330,20 +330,6 @@ def _share(part: Any, whole: Any) -> Any:
     return part / np.maximum(whole, _TINY)
 
 
-@dataclass(frozen=True)
-class LocalisationIntervals:
-    """The intervals of the three range metrics, as fractions.
-
-    Attributes:
-        groups: Number of recordings, or speakers, to draw from.
-    """
-
-    range_eer: Interval
-    f1: Interval
-    iou: Interval
-    groups: int
-
-
 def localisation_intervals(
     recordings: Sequence[LocatedRecording],
     result: Localisation,
@@ -352,8 +338,10 @@ def localisation_intervals(
     replicates: int = 1000,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-) -> LocalisationIntervals:
-    """Return intervals over recordings or speakers; they depend only on the data and the seed.
+) -> dict[str, Interval]:
+    """Return intervals of 'range_eer', 'f1' and 'iou' over recordings or speakers, as fractions.
+
+    They depend only on the data and the seed.
 
     Args:
         result: Result of the recordings, with the threshold of F1 and intersection over union.
@@ -395,12 +383,11 @@ def localisation_intervals(
     # Recordings are groups too, since stretches of one recording are dependent.
     interval = partial(rate_interval, trials=count, groups=count)
     drawn = Agreement(*np.array(agreements).T)
-    return LocalisationIntervals(
-        range_eer=interval(result.range_eer.rate, np.array(rates)),
-        f1=interval(result.agreement.f1, drawn.f1),
-        iou=interval(result.agreement.iou, drawn.iou),
-        groups=count,
-    )
+    return {
+        "range_eer": interval(result.range_eer.rate, np.array(rates)),
+        "f1": interval(result.agreement.f1, drawn.f1),
+        "iou": interval(result.agreement.iou, drawn.iou),
+    }
 
 
 class _SortedStretches:
@@ -509,7 +496,7 @@ def located_record(
     set_name: str,
     threshold_of: str,
     result: Localisation,
-    intervals: LocalisationIntervals | None = None,
+    intervals: Mapping[str, Interval] | None = None,
     drawn: str = "",
 ) -> dict[str, Any]:
     """Return all results as plain values, for JSON.
@@ -532,9 +519,8 @@ def located_record(
         "seconds": asdict(result.agreement),
     }
     if intervals is not None:
-        known = {"range_eer": intervals.range_eer, "f1": intervals.f1, "iou": intervals.iou}
-        record["intervals"] = {name: [one.low, one.high] for name, one in known.items()}
-        record["intervals_over"] = f"{intervals.groups} {drawn}"
+        record["intervals"] = {name: [one.low, one.high] for name, one in intervals.items()}
+        record["intervals_over"] = f"{intervals['range_eer'].groups} {drawn}"
     return record
 
 

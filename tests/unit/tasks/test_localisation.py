@@ -274,20 +274,18 @@ def test_replicates_are_those_of_recordings_drawn_one_by_one(speakers):
         rates.append(range_eer(stretches).rate)
         shares.append(agreement_of(stretches, 0.1).iou)
         scores.append(agreement_of(stretches, 0.1).f1)
-    assert result.groups == len(groups)
-    for interval, replicated in (
-        (result.range_eer, rates),
-        (result.iou, shares),
-        (result.f1, scores),
-    ):
+    for name, replicated in (("range_eer", rates), ("iou", shares), ("f1", scores)):
+        interval = result[name]
+        assert interval.groups == len(groups)
         values = np.array(replicated)
         expected = rate_interval(interval.value, values, trials=0, groups=len(groups))
         assert (interval.low, interval.high) == (
             pytest.approx(expected.low),
             pytest.approx(expected.high),
         )
-    assert result.range_eer.value == range_eer(pooled_stretches(recordings)).rate
-    assert result.range_eer.low < result.range_eer.value < result.range_eer.high
+    eer = result["range_eer"]
+    assert eer.value == range_eer(pooled_stretches(recordings)).rate
+    assert eer.low < eer.value < eer.high
 
 
 def test_too_few_recordings_have_no_interval():
