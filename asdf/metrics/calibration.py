@@ -28,7 +28,7 @@ import numpy.typing as npt
 from asdf.arrays import Floats
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetectionCost, as_scores, eer
-from asdf.metrics.llr_maps import METHODS, LlrMap, fit_affine, fit_map
+from asdf.metrics.llr_maps import METHODS, LlrMap, fit_map
 from asdf.ports import load, provided
 from asdf.trials.score_file import Scores
 
@@ -382,17 +382,6 @@ class CalibrationSet:
             where=self.where,
             chose_network=self.chose_network,
         )
-
-
-def fit_llr(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> tuple[float, float]:
-    """Return scale and offset of the LLR with the lowest Cllr.
-
-    See `fit_weights` for scores without errors.
-
-    Raises:
-        AsdfError: a class is empty, a score is not finite, or higher scores do not mean bona fide.
-    """
-    return fit_affine(as_scores("bona fide", bona_fide), as_scores("spoof", spoof))
 
 
 def eer_threshold(bona_fide: npt.ArrayLike, spoof: npt.ArrayLike) -> float:

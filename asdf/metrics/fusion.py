@@ -18,8 +18,8 @@ import numpy as np
 
 from asdf.arrays import Floats, Labels
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.calibration import are_finite, are_knots, fit_llr
-from asdf.metrics.llr_maps import fit_weights
+from asdf.metrics.calibration import are_finite, are_knots
+from asdf.metrics.llr_maps import fit_llr, fit_weights
 
 METHODS = {
     "logistic": "logistic regression: the weighted sum of the scores that is the best LLR",

@@ -238,16 +238,21 @@ def fit_map(
     pseudo = 0.0
     if method == "regularised":
         pseudo = 1 / (units or bona_fide.size + spoof.size)
-    affine = LlrMap(*fit_affine(bona_fide, spoof, pseudo))
+    affine = LlrMap(*fit_llr(bona_fide, spoof, pseudo))
     return _bi_gaussianise(affine, bona_fide, spoof) if method == "bi-gaussian" else affine
 
 
-def fit_affine(bona_fide: Floats, spoof: Floats, pseudo: float = 0.0) -> tuple[float, float]:
+def fit_llr(
+    bona_fide: npt.ArrayLike, spoof: npt.ArrayLike, pseudo: float = 0.0
+) -> tuple[float, float]:
     """Return scale and offset of the LLR with the lowest logistic loss (see `fit_weights`).
 
     Raises:
-        AsdfError: higher scores do not mean bona fide, or all are equal.
+        AsdfError: a class is empty, a score is not finite, higher scores do not mean bona fide, or
+            all are equal.
     """
+    bona_fide = as_scores("bona fide", bona_fide)
+    spoof = as_scores("spoof", spoof)
     (scale,), offset = fit_weights(bona_fide[:, None], spoof[:, None], pseudo)
     if scale <= 0:
         raise AsdfError(

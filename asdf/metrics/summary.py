@@ -45,8 +45,6 @@ from asdf.trials.matching import columns_of
 from asdf.trials.score_file import AsvScores, Scores
 from asdf.trials.trial_list import TrialList
 
-__all__ = ["Average", "Condition", "Summary", "Tandem", "known_columns", "summarise"]
-
 Progress = Callable[[int, int], None]
 """A function called with the numbers of finished and of all replicates."""
 TESTED = ("eer", "min_dcf")

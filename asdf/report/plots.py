@@ -24,8 +24,8 @@ from matplotlib.lines import Line2D
 from asdf.arrays import Floats
 from asdf.errors import UsageError
 from asdf.metrics.detection import DetCurve
-from asdf.report.curves import Histogram
-from asdf.report.curves import ThinnedCurve as ThinnedCurve
+from asdf.metrics.results import Condition
+from asdf.report.curves import Histogram, ThinnedCurve
 from asdf.report.curves import thinned_det as thinned_det
 from asdf.report.drawing import (
     NamedCurve,
@@ -43,7 +43,7 @@ from asdf.report.drawing import (
 from asdf.report.effect_pictures import Effects, effect_panel, find_effects
 from asdf.report.gathering import Gathered
 from asdf.report.llr_pictures import ece_panel, reliability_panel, tippett_panel
-from asdf.report.result_tables import ConditionTable, columns_of, condition_table
+from asdf.report.result_tables import columns_of, conditions_by_value, eers_of
 from asdf.runs.files import atomic_write
 from asdf.tables.panels import Axis, Line, Matrix, Panel
 from asdf.tables.table import labels_of
@@ -246,11 +246,13 @@ def confusion_plot(result: SourceResult, title: str = "") -> Figure:
     return figure
 
 
-def heat_map(conditions: ConditionTable, systems: Sequence[str], title: str = "") -> Figure:
+def heat_map(
+    conditions: Mapping[str, Sequence[Condition | None]], systems: Sequence[str], title: str = ""
+) -> Figure:
     """Draw the EERs of `systems`, one column each, by condition; darker for higher EERs."""
     # A value that a system does not have is None, which becomes NaN.
-    eers = np.array(list(map(conditions.eers, conditions.values)), np.float64)
-    figure = _eer_map(eers, conditions.values, systems, title, room=(0.9, 0.24))
+    eers = np.array(list(map(eers_of, conditions.values())), np.float64)
+    figure = _eer_map(eers, list(conditions), systems, title, room=(0.9, 0.24))
     # Many horizontal names would overlap.
     figure.axes[0].tick_params(axis="x", rotation=20 if len(systems) > 3 else 0)
     return figure
@@ -330,7 +332,7 @@ def score_histograms(counts: Histogram, threshold: float | None = None, title: s
     return figure
 
 
-def training_curves(courses: Sequence[TrainingCourse], title: str = "") -> Figure:
+def training_curves(courses: Sequence[TrainingCourse]) -> Figure:
     """Draw the losses, learning rates and EERs of runs on three axes, one below the other."""
     names = labels_of([course.name for course in courses], _RUN_LABEL)
     runs = {name: Line((), index) for index, name in enumerate(names)}
@@ -352,18 +354,18 @@ def training_curves(courses: Sequence[TrainingCourse], title: str = "") -> Figur
     )
     # The losses of a single run need no name.
     legend = sets if len(courses) == 1 else runs | sets
-    return draw_panels(panels, legend, title, height=4.6)
+    return draw_panels(panels, legend, height=4.6)
 
 
-def effect_plot(effects: Effects, title: str = "") -> Figure:
+def effect_plot(effects: Effects) -> Figure:
     """Draw the EERs on all sets by the values of one setting, with their 95 % intervals."""
     legend = {name: _marked(index) for index, name in enumerate(effects.sets)}
-    figure = draw_panels([effect_panel(effects, effects.sets, "")], legend, title, columns=2)
+    figure = draw_panels([effect_panel(effects, effects.sets)], legend, columns=2)
     figure.axes[0].set_xlabel(effects.settings[0])
     return figure
 
 
-def oscr_plot(results: Mapping[str, SourceResult], title: str = "") -> Figure:
+def oscr_plot(results: Mapping[str, SourceResult]) -> Figure:
     """Draw the OSCR curves of systems that were measured on unknown sources."""
     ticks = np.linspace(0, 1, 6).tolist()
     lines = []
@@ -375,7 +377,7 @@ def oscr_plot(results: Mapping[str, SourceResult], title: str = "") -> Figure:
             legend[f"{name}: {result.open.oscr:.3f}"] = Line((), index)
     x_axis = Axis(0, 1, ticks, "unknown sources accepted")
     y_axis = Axis(0, 1.02, ticks, "known sources classified correctly")
-    return draw_panels([Panel(x_axis, y_axis, 0, 0, lines=lines)], legend, title)
+    return draw_panels([Panel(x_axis, y_axis, 0, 0, lines=lines)], legend)
 
 
 def ratio_plot(kind: str, systems: Mapping[str, DetCurve]) -> Figure:
@@ -424,8 +426,8 @@ def _figures(gathered: Gathered) -> Iterator[tuple[list[str], Figure]]:
         systems = [known.system for known in measured]
         summaries = [known.summary for known in measured]
         for column in columns_of(summaries):
-            conditions = condition_table(summaries, column)
-            if len(conditions.values) >= _MIN_CONDITIONS:
+            conditions = conditions_by_value(summaries, column)
+            if len(conditions) >= _MIN_CONDITIONS:
                 yield ["eer_by", column, set_name], heat_map(conditions, systems, set_name)
         for known in measured:
             title = f"{known.system} on {set_name}"

@@ -262,39 +262,28 @@ _LABEL = 18
 _SMALL = 6
 
 
-@dataclass(frozen=True)
-class ConditionTable:
-    """The conditions of a column: `systems` maps value to condition, for each system.
-
-    Attributes:
-        values: Values that any system has, in alphabetical order.
-    """
-
-    column: str
-    values: list[str]
-    systems: list[dict[str, Condition]]
-
-    def of(self, value: str) -> list[Condition | None]:
-        """Return the condition of each system for a value; None for a system without it."""
-        return [conditions.get(value) for conditions in self.systems]
-
-    def eers(self, value: str) -> list[float | None]:
-        """Return the EER (a fraction) of each system on a value; None for a system without it."""
-        return [None if known is None else known.result.eer for known in self.of(value)]
-
-
 def columns_of(summaries: Sequence[Summary]) -> list[str]:
     """Return the columns for which any of the summaries has conditions."""
     # As keys: each column once, in the order of the first system that has it.
     return list(dict.fromkeys(column for summary in summaries for column in summary.columns))
 
 
-def condition_table(summaries: Sequence[Summary], column: str) -> ConditionTable:
-    """Return the conditions of the systems by the values of `column`."""
+def conditions_by_value(
+    summaries: Sequence[Summary], column: str
+) -> dict[str, list[Condition | None]]:
+    """Return the condition of each system by the values that any has, in alphabetical order."""
     systems = []
     for summary in summaries:
         systems.append({condition.value: condition for condition in summary.of_column(column)})
-    return ConditionTable(column, sorted(set().union(*systems)), systems)
+    conditions = {}
+    for value in sorted(set().union(*systems)):
+        conditions[value] = [of_system.get(value) for of_system in systems]
+    return conditions
+
+
+def eers_of(conditions: Sequence[Condition | None]) -> list[float | None]:
+    """Return EERs as fractions; None for a system without the condition."""
+    return [None if known is None else known.result.eer for known in conditions]
 
 
 def eer_columns(
@@ -305,9 +294,9 @@ def eer_columns(
     Args:
         label: Maximum length of headings, which are shortened to it; 0: no limit.
     """
-    conditions = condition_table(summaries, column)
-    named = zip(conditions.values, _headings(conditions.values, label), strict=True)
-    columns = [rate(name, digits=3).with_values(conditions.eers(value)) for value, name in named]
+    conditions = conditions_by_value(summaries, column)
+    named = zip(_headings(list(conditions), label), conditions.values(), strict=True)
+    columns = [rate(name, digits=3).with_values(eers_of(known)) for name, known in named]
     totals = []
     for summary in summaries:
         # A system may lack the column. Its mean over no values is not defined, and a pooled EER
@@ -321,10 +310,11 @@ def eer_columns(
 
 def macro_f1_columns(summaries: Sequence[Summary], column: str, label: int = 0) -> Columns:
     """Return a column of macro-F1s for each value of `column`, and those of means and pooled."""
-    conditions = condition_table(summaries, column)
+    conditions = conditions_by_value(summaries, column)
     columns: Columns = []
-    for value, heading in zip(conditions.values, _headings(conditions.values, label), strict=True):
-        decided = [known and known.decisions for known in conditions.of(value)]
+    headings = _headings(list(conditions), label)
+    for heading, of_value in zip(headings, conditions.values(), strict=True):
+        decided = [known and known.decisions for known in of_value]
         macro_f1s = [known.values()["macro_f1"] if known else None for known in decided]
         columns.append(rate(heading).with_values(macro_f1s))
     means = [summary.average_decisions(column).get("macro_f1") for summary in summaries]
@@ -370,15 +360,15 @@ def heat_maps(gathered: Gathered, set_name: str) -> HeatMaps | None:
     is_small = True
     names = each(measured, "system")
     for column_name in columns_of(summaries):
-        conditions = condition_table(summaries, column_name)
-        is_small = is_small and max(map(len, conditions.systems)) <= _SMALL
+        conditions = conditions_by_value(summaries, column_name)
+        most = max(len(summary.of_column(column_name)) for summary in summaries)
+        is_small = is_small and most <= _SMALL
         pooled = each(summaries, "result.eer")
         columns: Columns = [rate("all", is_shaded=True).with_values(pooled)]
         numbers = [max(each(summaries, "result.spoof"))]
         against = "all bona fide trials"
-        labels = labels_of(conditions.values, _LABEL)
-        for value, label in zip(conditions.values, labels, strict=True):
-            known = conditions.of(value)
+        labels = labels_of(list(conditions), _LABEL)
+        for (value, known), label in zip(conditions.items(), labels, strict=True):
             column = rate(value, label, whole_name=value, is_shaded=True)
             columns.append((column, list(map(_condition_value, known))))
             # Systems may lack trials; the count of the set is the largest one.

@@ -17,10 +17,9 @@ import numpy as np
 from asdf.arrays import Floats, Integers, Labels
 from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import Intervals, paired_test
-from asdf.metrics.calibration import fit_llr
 from asdf.metrics.detection import cllr
 from asdf.metrics.fusion import Fusion, fit_fusion
-from asdf.metrics.llr_maps import fit_map
+from asdf.metrics.llr_maps import fit_llr, fit_map
 from asdf.metrics.results import Result, evaluate
 from asdf.trials.score_file import Scores, missing_class
 

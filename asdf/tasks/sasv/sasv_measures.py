@@ -36,9 +36,9 @@ import numpy as np
 from asdf.arrays import Flags, Floats
 from asdf.errors import AsdfError, UsageError
 from asdf.metrics.bootstrap import replicate_eer, times_drawn
-from asdf.metrics.calibration import fit_llr
 from asdf.metrics.detection import Counts, DetCurve, eer, into_blocks
 from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval
+from asdf.metrics.llr_maps import fit_llr
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,

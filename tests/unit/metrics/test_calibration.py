@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 
 from asdf.errors import AsdfError
 from asdf.evaluation import DetectionCost, act_dcf, cllr, eer
-from asdf.metrics.calibration import (
-    Calibration,
-    calibrate,
-    eer_threshold,
-    fit_llr,
-    read_calibration,
-)
+from asdf.metrics.calibration import Calibration, calibrate, eer_threshold, read_calibration
+from asdf.metrics.llr_maps import fit_llr
 
 
 def drawn(seed: int = 0, distance: float = 1.5) -> tuple[np.ndarray, np.ndarray]:

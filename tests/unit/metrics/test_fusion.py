@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import rankdata
 
 from asdf.errors import AsdfError, UsageError
-from asdf.metrics.calibration import fit_llr
 from asdf.metrics.fusion import METHODS, Fusion, Ranks, fit_fusion, read_fusion
-from asdf.metrics.llr_maps import fit_weights
+from asdf.metrics.llr_maps import fit_llr, fit_weights
 
 RNG = np.random.default_rng(2)
 LABELS = np.repeat([1, 0], [40, 90]).astype(np.int8)

@@ -12,7 +12,6 @@ from scipy import integrate, optimize, stats
 from sklearn.linear_model import LogisticRegression
 
 from asdf.errors import AsdfError
-from asdf.metrics.calibration import fit_llr
 from asdf.metrics.detection import cllr
 from asdf.metrics.llr_maps import (
     KNOTS,
@@ -20,6 +19,7 @@ from asdf.metrics.llr_maps import (
     LlrMap,
     bi_gaussian_cllr,
     bi_gaussian_sigma,
+    fit_llr,
     fit_map,
     fit_weights,
 )

@@ -15,7 +15,6 @@ from asdf.report.plots import (
     score_histograms,
     training_curves,
 )
-from asdf.report.result_tables import ConditionTable
 from asdf.tables.panels import Line
 from tests.conftest import ROOT
 from tests.unit.report.plots.conftest import BONA_FIDE, ONE, SPOOF
@@ -80,9 +79,9 @@ def condition(value: str, eer: float) -> Condition:
 
 
 def test_a_heat_map_shows_its_numbers():
-    first = {"A01": condition("A01", 0.01), "A02": condition("A02", 0.5)}
-    second = {"A01": condition("A01", 0.2)}
-    figure = heat_map(ConditionTable("attack", ["A01", "A02"], [first, second]), ["one", "two"])
+    conditions = {"A01": [condition("A01", 0.01), condition("A01", 0.2)]}
+    conditions["A02"] = [condition("A02", 0.5), None]
+    figure = heat_map(conditions, ["one", "two"])
     assert [text.get_text() for text in figure.axes[0].texts] == ["1.00", "20.00", "50.00"]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["A01", "A02"]
 
