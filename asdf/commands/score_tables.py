@@ -371,12 +371,12 @@ def svg_plot(
     low, high = _score_range(windows, threshold)
     end_s = windows[-1].end_s
     points = []
-    words = {}
+    words = []
     for window in windows:
         middle_s = (window.start_s + window.end_s) / 2
         points += [middle_s, window.score]
         seconds = f"{clock(window.start_s)} to {clock(window.end_s)}"
-        words[middle_s] = f"{window.score:.4g}, {seconds}"
+        words.append(f"{window.score:.4g}, {seconds}")
     lines = []
     if loudness is not None:
         # The waveform's outline around the middle.
@@ -397,15 +397,16 @@ def svg_plot(
     lines.append(Line(points))
     # More marks would merge into a thick line.
     if len(windows) <= _MAX_MARKS:
-        lines.append(Line(points, is_linked=False, mark_words=lambda x, y: words[x]))
+        lines.append(Line(points, is_linked=False, mark_words=words))
     # Of equal scores, the earliest is marked.
-    lowest = min(zip(points[1::2], points[::2], strict=True))[::-1]
-    lines.append(Line(lowest, css="lowest", mark_words=lambda x, y: words[x]))
+    lowest = points[1::2].index(min(points[1::2]))
+    at_lowest = points[2 * lowest : 2 * lowest + 2]
+    lines.append(Line(at_lowest, css="lowest", mark_words=[words[lowest]]))
     x_axis = time_axis(end_s, f"{kind} over time (minutes:seconds)")
     y_axis = Axis(low, high, nice_ticks(low, high, 5), f"{kind} (higher: more bona fide)")
     shown = printable(title, one_line=True)
     panel = Panel(x_axis, y_axis, _WIDTH, _HEIGHT, shown, "picture", shown, lines)
-    return picture_svg([panel], (f"lowest: {words[lowest[0]]}", *threshold_words))
+    return picture_svg([panel], (f"lowest: {words[lowest]}", *threshold_words))
 
 
 def _score_range(windows: Sequence[WindowScore], threshold: float | None) -> tuple[float, float]:

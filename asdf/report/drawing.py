@@ -22,7 +22,7 @@ from asdf.arrays import Floats
 from asdf.report.curves import Histogram, ThinnedCurve, averaged, det_range, probit, thinned
 from asdf.report.gathering import Gathered, Measurement
 from asdf.runs.evaluations import Evaluation, metrics_evaluations
-from asdf.tables.panels import Axis, Line, Panel, Upright, bars, nice_ticks, words_at
+from asdf.tables.panels import Axis, Line, Panel, Upright, bars, nice_ticks
 
 Record = dict[str, Any]
 """A line of metrics.jsonl."""
@@ -271,8 +271,7 @@ def det_panel(curves: Sequence[NamedCurve], title: str = "", choice: str | None 
     for curve, label, line in curves:
         words = f"{label}: EER {100 * curve.eer:.2f} %"
         lines.append(replace(line, points=curve.rates))
-        at_eer = words_at({curve.eer_point[0]: words})
-        marks.append(replace(line, points=curve.eer_point, series="", css="", mark_words=at_eer))
+        marks.append(replace(line, points=curve.eer_point, series="", css="", mark_words=[words]))
         if not line.is_hidden:
             all_words.append(words)
     x_axis = Axis(low, high, ticks, "False alarm: spoof accepted (%)", _deviates)
@@ -487,11 +486,8 @@ def set_lines(
     lines = []
     for index, course in enumerate(courses):
         points = getattr(course, kind).get(set_name, [])
-
-        # The name is a default because a closure would have that of the last course.
-        def words(x: float, y: float, name: str = course.name) -> str:
-            return f"{name}, epoch {x:g}: {y:g}{unit}"
-
+        pairs = zip(points[::2], points[1::2], strict=True)
+        words = [f"{course.name}, epoch {x:g}: {y:g}{unit}" for x, y in pairs]
         line = _run_line(courses, index, hidden)
         line = replace(line, index=first + index, series=f"{index}:{key}:{set_name}")
         # The mark of a network whose results are shown is filled.

@@ -21,7 +21,7 @@ from asdf.report.gathering import Gathered
 from asdf.report.result_tables import HeatMaps
 from asdf.settings.literals import parse_literal
 from asdf.settings.mistakes import Complaint
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks, words_at
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks
 from asdf.tables.renderers import PageTable, as_page
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, rate
 from asdf.tasks.studies.configurations import Configuration, effective_settings, find_configurations
@@ -235,23 +235,23 @@ def effect_panel(effects: Effects, sets: Sequence[str], title: str = "") -> Pane
     rates = [0.0]
     for index, set_name in enumerate(sets):
         points: list[float] = []
-        described = {}
+        described = []
         for point in effects.points:
             if set_name not in point.eers:
                 continue
             eer = point.eers[set_name]
             x = positions[point.values[0]]
             points += [x, 100 * eer.mean]
-            described[x] = f"{setting} = {point.values[0]}: EER {RATE.format(eer.mean)} %"
+            described.append(f"{setting} = {point.values[0]}: EER {RATE.format(eer.mean)} %")
             if eer.interval is not None:
                 bounds = [x, 100 * eer.interval.low, x, 100 * eer.interval.high]
                 lines.append(Line(bounds, index, css="interval"))
                 rates.append(bounds[-1])
         rates += points[1::2]
-        words += described.values()
+        words += described
         if is_linked and len(points) > 2:
             lines.append(Line(points, index))
-        lines.append(Line(points, index, is_linked=False, mark_words=words_at(described)))
+        lines.append(Line(points, index, is_linked=False, mark_words=described))
     top = 1.05 * max(rates) or 1.0  # without errors, every rate is 0
     axes = (value_axis(positions, setting), Axis(0, top, nice_ticks(0, top, 5), "EER (%)"))
     text = f"EER on {', '.join(sets)} by {setting}. {'; '.join(words)}"

@@ -17,14 +17,7 @@ import numpy as np
 from asdf.errors import AsdfError
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.metrics.detection import DetCurve
-from asdf.metrics.llr_maps import (
-    LN10,
-    EmpiricalCrossEntropy,
-    ReliabilityBin,
-    Tippett,
-    llr_quality,
-    reliability,
-)
+from asdf.metrics.llr_maps import LN10, EmpiricalCrossEntropy, Tippett, llr_quality, reliability
 from asdf.report.curves import interleaved, thinned
 from asdf.report.drawing import Figure, Legend
 from asdf.report.gathering import Gathered
@@ -120,20 +113,16 @@ def reliability_panel(systems: Mapping[str, DetCurve]) -> Drawn:
     for index, (name, curve) in enumerate(systems.items()):
         bins = reliability(curve)
         points: list[float] = []
+        of_bins = []
         for one in bins:
-            x = 100 * one.predicted
-            lines.append(Line([x, 100 * one.low, x, 100 * one.high], index, css="interval"))
-            points += [x, 100 * one.observed]
-
-        # A default, because a closure would have the bins of the last system.
-        def bin_words(x: float, y: float, bins: list[ReliabilityBin] = bins) -> str:
-            one = min(bins, key=lambda known: abs(100 * known.predicted - x))
-            return (
-                f"stated {x:.1f} %, bona fide {y:.1f} % of {one.trials:,} "
-                f"({100 * one.low:.1f}–{100 * one.high:.1f} %)"
+            x, y, low, high = (
+                100 * rate for rate in (one.predicted, one.observed, one.low, one.high)
             )
-
-        line = Line(points, index, mark_words=bin_words)
+            lines.append(Line([x, low, x, high], index, css="interval"))
+            points += [x, y]
+            stated = f"stated {x:.1f} %, bona fide {y:.1f} % of {one.trials:,}"
+            of_bins.append(f"{stated} ({low:.1f}–{high:.1f} %)")
+        line = Line(points, index, mark_words=of_bins)
         lines.append(line)
         counts = ", ".join(f"{one.trials:,}" for one in bins)
         legend[f"{name} ({counts})"] = line

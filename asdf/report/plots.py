@@ -185,7 +185,7 @@ def line_style(line: Line) -> dict[str, Any]:
         style["linewidth"] = 0.8
     if line.css == "noise":
         style["alpha"] = 0.3
-    if line.mark_words is not None:
+    if line.mark_words:
         # Shapes differ, so that overlapping marks can be distinguished.
         style["marker"] = MARKS[index % len(MARKS)]
         style |= {"markersize": 3, "markerfacecolor": "white"}
@@ -308,7 +308,7 @@ def det_plot(systems: Mapping[str, ThinnedCurve], title: str = "") -> Figure:
 
 def _marked(index: int) -> Line:
     """Return the style of a line with marks."""
-    return Line((), index, mark_words=lambda x, y: "")
+    return Line((), index, mark_words=[""])
 
 
 def score_histograms(counts: Histogram, threshold: float | None = None, title: str = "") -> Figure:

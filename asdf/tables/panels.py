@@ -11,7 +11,7 @@ page/plots.html writes the SVG of panels, asdf.report.plots draws with matplotli
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -68,11 +68,6 @@ class Axis:
         return min(max(value, self.low), self.high)
 
 
-def words_at(words: Mapping[float, str]) -> Callable[[float, float], str]:
-    """Return the tooltips of marks, given by their values of x."""
-    return lambda x, y: words[x]
-
-
 @dataclass(frozen=True)
 class Line:
     """A line, or the marks of single points.
@@ -87,7 +82,7 @@ class Line:
         is_area: Whether it is filled and has no outline.
         is_linked: Whether its points are joined.
         is_hidden: Whether the page hides it until its name is ticked.
-        mark_words: Tooltip of each mark; None without marks.
+        mark_words: Tooltip of the mark of each point; empty without marks.
         chosen: Values of x whose marks are filled.
     """
 
@@ -100,7 +95,7 @@ class Line:
     is_area: bool = False
     is_linked: bool = True
     is_hidden: bool = False
-    mark_words: Callable[[float, float], str] | None = None
+    mark_words: Sequence[str] = ()
     chosen: Collection[float] = ()
 
     @property
@@ -220,10 +215,9 @@ class Panel:
     def marks(self, line: Line) -> list[Mark]:
         """Return the marks of a line; marks beyond the axes are moved to the nearest end."""
         marks = []
-        if line.mark_words is not None:
-            for x, y in zip(line.points[::2], line.points[1::2], strict=True):
-                place = (f"{self.at_x(self.x.hold(x)):.1f}", f"{self.at_y(self.y.hold(y)):.1f}")
-                marks.append(Mark(*place, line.mark_words(x, y), x in line.chosen))
+        for words, x, y in zip(line.mark_words, line.points[::2], line.points[1::2], strict=False):
+            place = (f"{self.at_x(self.x.hold(x)):.1f}", f"{self.at_y(self.y.hold(y)):.1f}")
+            marks.append(Mark(*place, words, x in line.chosen))
         return marks
 
 

@@ -12,7 +12,7 @@ from asdf.extras.robustness.making import CLEAN, Condition
 from asdf.extras.robustness.running import CORRECTED, METRICS, Measured, Study
 from asdf.metrics.bootstrap import SIGNIFICANT, Interval
 from asdf.report import Document, Figure, Items, Legend, Section, Verdict, document_page
-from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text, words_at
+from asdf.tables.panels import Axis, Line, Panel, nice_ticks, tick_text
 from asdf.tables.renderers import (
     PACKAGES,
     as_json,
@@ -332,15 +332,15 @@ def grade_panel(
         clean = scale * of_network[CLEAN][metric.key].value
         lines.append(Line([-0.4, clean, ticks[-1] + 0.4, clean], number, css="noise"))
         points: list[float] = []
-        marks = {}
+        marks = []
         for tick, condition in zip(ticks, conditions, strict=True):
             known = of_network[condition.name][metric.key]
             lines.append(Line([tick, scale * known.low, tick, scale * known.high], number))
             points += [tick, scale * known.value]
             text = f"{metric.name} {metric.format(known.value)} {unit}".rstrip()
             words.append(f"{network}, {condition.label}: {text}")
-            marks[tick] = f"{network}, {labels[tick]}: {text}"
-        lines.append(Line(points, number, mark_words=words_at(marks)))
+            marks.append(f"{network}, {labels[tick]}: {text}")
+        lines.append(Line(points, number, mark_words=marks))
     return Panel(
         Axis(-0.4, ticks[-1] + 0.4, ticks, degradation.unit, text=labels.__getitem__),
         y_axis,

@@ -27,7 +27,7 @@ PANEL = Panel(
     "what it shows",
     [
         Line([-1, 1, 4, 100], 1, "a&b", "0:loss:", choice="first"),
-        Line([0, 10, 9, 1000], 2, "c", mark_words=lambda x, y: f"{x} {y}", chosen=[0]),
+        Line([0, 10, 9, 1000], 2, "c", mark_words=["0 10", "9 1000"], chosen=[0]),
         Line([0, 1, 4, 1], 0, choice="second", is_area=True, is_hidden=True),
     ],
     note="a note",

@@ -199,16 +199,16 @@ def _scores_panel(
     # For many windows, the line through their middles is enough.
     has_marks = len(windows) <= _MAX_MARKS
     middles: list[float] = []
-    words = {}
+    words = []
     lines = []
     for window in windows:
         middle = (window.start_s + window.end_s) / 2
         middles += [middle, window.score]
-        words[middle] = f"{window.score:.2f}, {window.start_s:.1f} to {window.end_s:.1f} s"
         if has_marks:
+            words.append(f"{window.score:.2f}, {window.start_s:.1f} to {window.end_s:.1f} s")
             ends = [window.start_s, window.score, window.end_s, window.score]
             lines.append(Line(ends, css="interval"))
-    lines.append(Line(middles, mark_words=(lambda x, y: words[x]) if has_marks else None))
+    lines.append(Line(middles, mark_words=words))
     if threshold is not None:
         lines.append(Line([0, threshold, end_s, threshold], 1, css="threshold"))
     lowest = min(windows, key=lambda window: window.score)

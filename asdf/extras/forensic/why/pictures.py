@@ -97,7 +97,7 @@ def _panel(explanation: Explanation, found: Map) -> Panel:
     largest = float(np.abs(found.cells_SB).max())
     lines = []
     marks: list[float] = []
-    words = {}
+    words = []
     for stretch, band in np.ndindex(grid.shape):
         value = float(found.cells_SB[stretch, band])
         left, right = edges_s[stretch : stretch + 2].tolist()
@@ -109,10 +109,9 @@ def _panel(explanation: Explanation, found: Map) -> Panel:
             side = "up" if value > 0 else "down"
             lines.append(Line(corners, css=f"{side} l{level}", is_area=True))
         if found.marked_SB[stretch, band]:
-            middle = ((left + right) / 2, band + 0.5)
-            marks += middle
-            words[middle] = f"{_stretch(explanation, stretch)}, {_band(grid, band)}: {value:.3g}"
-    dots = Line(marks, is_linked=False, mark_words=lambda x, y: words[x, y])
+            marks += [(left + right) / 2, band + 0.5]
+            words.append(f"{_stretch(explanation, stretch)}, {_band(grid, band)}: {value:.3g}")
+    dots = Line(marks, is_linked=False, mark_words=words)
     names = [f"{edge:,.0f}" for edge in grid.bands_hz]
     title = f"{explanation.name}: {METHODS[found.method]}"
     start_s = explanation.start_s
