@@ -374,7 +374,7 @@ def oscr_plot(results: Mapping[str, SourceResult]) -> Figure:
         if result.open is not None:
             rates = [result.open.false_positive_rates, result.open.correct_rates]
             lines.append(Line(np.stack(rates, axis=1).ravel().tolist(), index))
-            legend[f"{name}: {result.open.oscr:.3f}"] = Line((), index)
+            legend[f"{name}: {result.values['oscr']:.3f}"] = Line((), index)
     x_axis = Axis(0, 1, ticks, "unknown sources accepted")
     y_axis = Axis(0, 1.02, ticks, "known sources classified correctly")
     return draw_panels([Panel(x_axis, y_axis, 0, 0, lines=lines)], legend)

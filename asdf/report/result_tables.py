@@ -406,7 +406,7 @@ def source_sections(traced: Sequence[TaskResult[SourceResult]]) -> list[dict[str
     labels = system_labels(traced, _TASK_LABEL)
     sections = []
     for number, (set_name, on_set) in enumerate(by_set(traced).items()):
-        on_set.sort(key=lambda entry: -entry.result.closed["accuracy"])
+        on_set.sort(key=lambda entry: -entry.result.values["accuracy"])
         confusions = []
         for index, entry in enumerate(on_set[:_MAX_PICTURES]):
             title = f"{entry.system} on {entry.set}"

@@ -41,7 +41,7 @@ REJECTIONS: tuple[str, ...] = get_args(Rejection)
 `energy`: the logarithm of the sum of odds (Liu et al., NeurIPS 2020); `entropy`: minus the entropy
 of the probabilities."""
 
-CLOSED_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")
+CLOSED_METRICS: tuple[str, ...] = ("accuracy", "balanced_accuracy", "macro_f1")
 OPEN_METRICS = ("unknown_eer", "oscr")
 FALSE_POSITIVE_RATES = (0.01, 0.1)
 """False positive rates at which the rate of correct classification is reported."""
@@ -64,18 +64,14 @@ class OpenSet:
 
     Attributes:
         rejection: Name of the score by which trials are rejected.
-        eer: Rate at which as many known trials are rejected as unknown trials are accepted.
-        threshold: Threshold of that EER.
-        oscr: Area under the OSCR curve.
-        false_positive_rates, correct_rates: Points of the curve, from the highest threshold to the
-            lowest.
+        threshold: Threshold of the EER.
+        false_positive_rates, correct_rates: Points of the OSCR curve, from the highest threshold to
+            the lowest.
         correct_at: Rates of correct classification at `FALSE_POSITIVE_RATES`.
     """
 
     rejection: str
-    eer: float
     threshold: float
-    oscr: float
     false_positive_rates: Floats
     correct_rates: Floats
     correct_at: tuple[float, ...]
@@ -89,7 +85,9 @@ class SourceResult:
         confusion_KK: Numbers of trials of each class (row) by predicted class (column).
         known, unknown, of_no_class: Numbers of trials of known classes, unknown classes, and no
             class.
-        closed: Values of `CLOSED_METRICS`, by name.
+        values: Metrics as fractions, by name: `CLOSED_METRICS`, and `OPEN_METRICS` if there are
+            unknown trials. Of these, 'unknown_eer' is the rate at which as many known trials are
+            rejected as unknown trials are accepted, and 'oscr' the area under the OSCR curve.
         open: Open-set results; None if a set has no unknown trials.
         intervals: Intervals by the names of metrics; empty if not requested.
     """
@@ -100,7 +98,7 @@ class SourceResult:
     known: int
     unknown: int
     of_no_class: int
-    closed: dict[str, float]
+    values: dict[str, float]
     by_class: list[ClassResult]
     open: OpenSet | None
     intervals: dict[str, Interval] = field(default_factory=dict)
@@ -149,9 +147,8 @@ def evaluate_sources(
         for limit in FALSE_POSITIVE_RATES:
             # 0 if even the highest threshold accepts more unknown trials.
             correct_at.append(float(np.append(0.0, called[1:][accepted[1:] <= limit]).max()))
-        eer, threshold = trials.curve.eer()
-        oscr = values["oscr"]
-        open_set = OpenSet(rejection, eer, threshold, oscr, accepted, called, tuple(correct_at))
+        _, threshold = trials.curve.eer()
+        open_set = OpenSet(rejection, threshold, accepted, called, tuple(correct_at))
     intervals = {}
     if replicates:
         # Trials without a class are not drawn.
@@ -164,7 +161,7 @@ def evaluate_sources(
         known=int(trials.is_known.sum()),
         unknown=int((~trials.is_known).sum()),
         of_no_class=len(scores) - len(trials.truths),
-        closed={name: values[name] for name in CLOSED_METRICS},
+        values=values,
         by_class=[ClassResult(*row) for row in zip(scores.classes, *columns, strict=True)],
         open=open_set,
         intervals=intervals,
@@ -176,9 +173,9 @@ def describe_traced(scores: SourceScores | None) -> str:
     if scores is None or not set(scores.truths) & set(scores.classes):
         return ""
     result = evaluate_sources(scores)
-    text = f", {scores.column}: accuracy {100 * result.closed['accuracy']:.2f} %"
+    text = f", {scores.column}: accuracy {100 * result.values['accuracy']:.2f} %"
     if result.open is not None:
-        text += f", unknown EER {100 * result.open.eer:.2f} %"
+        text += f", unknown EER {100 * result.values['unknown_eer']:.2f} %"
     return text
 
 
@@ -354,14 +351,14 @@ class SourceAccuracy(TaskMetric):
     lower_is_better = False
 
     def of_scores(self, scores: SourceScores) -> float:
-        return evaluate_sources(scores).closed["accuracy"]
+        return evaluate_sources(scores).values["accuracy"]
 
 
 class SourceMacroF1(SourceAccuracy):
     """The macro-F1 of trials of known sources."""
 
     def of_scores(self, scores: SourceScores) -> float:
-        return evaluate_sources(scores).closed["macro_f1"]
+        return evaluate_sources(scores).values["macro_f1"]
 
 
 _NAMES = {
@@ -389,7 +386,7 @@ _OPEN = (rate("unknown_eer", "Unknown EER", states_unit=True), rate("oscr", "OSC
 def sources_text(title: str, result: SourceResult) -> str:
     """Return the metrics, the classes and the confusion matrix as text, in percent."""
     rows = []
-    for name, value in metric_values(result).items():
+    for name, value in result.values.items():
         interval = result.intervals.get(name)
         between = "" if interval is None else f"[{_RATE.format_bounds(interval, ', ')}]"
         rows.append([f"{_NAMES[name]} %", _RATE.format(value), between])
@@ -406,16 +403,10 @@ def sources_text(title: str, result: SourceResult) -> str:
         *as_lines(class_table(result, ("class", "trials", "precision", "recall", "F1"))),
     ]
     if len(result.classes) <= _MOST_COLUMNS:
-        lines += ["", *as_lines(matrix_table(result, "trials of, called"))]
+        # A row per true class, a column per predicted class.
+        columns = list(map(counts, result.classes, result.confusion_KK.T.tolist()))
+        lines += ["", *as_lines(Table(result.classes, columns, "trials of, called"))]
     return "\n".join(lines)
-
-
-def metric_values(result: SourceResult) -> dict[str, float]:
-    """Return all metrics as fractions, by name; open-set metrics if there are any."""
-    values = dict(result.closed)
-    if result.open is not None:
-        values |= {"unknown_eer": result.open.eer, "oscr": result.open.oscr}
-    return values
 
 
 def source_columns(results: Sequence[SourceResult]) -> Columns:
@@ -429,7 +420,7 @@ def source_columns(results: Sequence[SourceResult]) -> Columns:
     ]
     is_open = any(result.open for result in results)
     for column in (*_CLOSED, *(_OPEN if is_open else ())):
-        numbers = [metric_values(result).get(column.key) for result in results]
+        numbers = [result.values.get(column.key) for result in results]
         drawn = [result.intervals.get(column.key) for result in results]
         columns.append((column, Value.with_intervals(numbers, drawn)))
     if is_open:
@@ -448,7 +439,7 @@ def sources_record(name: str, set_name: str, result: SourceResult) -> dict[str, 
         "known": result.known,
         "unknown": result.unknown,
         "of_no_class": result.of_no_class,
-        **metric_values(result),
+        **result.values,
         "by_class": [asdict(entry) for entry in result.by_class],
         "confusion": result.confusion_KK.tolist(),
     }
@@ -479,14 +470,14 @@ def source_result(record: Mapping[str, Any]) -> SourceResult:
         ValueError, TypeError, KeyError: the record has another form.
     """
     open_set = None
+    metrics = CLOSED_METRICS
     if "rejection" in record:
+        metrics += OPEN_METRICS
         curve = np.array(record["oscr_curve"], np.float64)
         correct_at = record["correct_at_false_positives"]
         open_set = OpenSet(
             rejection=str(record["rejection"]),
-            eer=float(record["unknown_eer"]),
             threshold=float(record["threshold"]),
-            oscr=float(record["oscr"]),
             false_positive_rates=curve[:, 0],
             correct_rates=curve[:, 1],
             correct_at=tuple(float(correct_at[str(rate)]) for rate in FALSE_POSITIVE_RATES),
@@ -502,7 +493,7 @@ def source_result(record: Mapping[str, Any]) -> SourceResult:
         known=int(record["known"]),
         unknown=int(record["unknown"]),
         of_no_class=int(record["of_no_class"]),
-        closed={name: float(record[name]) for name in CLOSED_METRICS},
+        values={name: float(record[name]) for name in metrics},
         by_class=[ClassResult(**entry) for entry in record["by_class"]],
         open=open_set,
         intervals=read_intervals(record),
@@ -548,9 +539,3 @@ def class_table(result: SourceResult, headings: Sequence[str]) -> Table:
     for key, heading in zip(("precision", "recall", "f1"), rates, strict=True):
         columns.append(rate(key, heading, 3, states_unit=True).with_values(each(known, key)))
     return Table(each(known, "name"), columns, name)
-
-
-def matrix_table(result: SourceResult, heading: str) -> Table:
-    """Return the confusion matrix: a row per true class, a column per predicted class."""
-    columns = list(map(counts, result.classes, result.confusion_KK.T.tolist()))
-    return Table(result.classes, columns, heading)

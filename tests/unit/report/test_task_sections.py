@@ -55,7 +55,7 @@ def test_the_tables_of_sources_have_values_by_hand(run):
     result = evaluate_sources(traced(OPEN), replicates=20)
     interval = result.intervals["oscr"]
     cell = evaluated["results"].rows[0][10]
-    assert cell.value == 100 * result.open.oscr
+    assert cell.value == 100 * result.values["oscr"]
     assert cell.interval == f"{100 * interval.low:.2f}–{100 * interval.high:.2f}"
 
 

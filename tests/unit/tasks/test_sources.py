@@ -56,14 +56,14 @@ def test_values_by_hand() -> None:
     result = evaluate_sources(BY_HAND)
     assert result.confusion_KK.tolist() == [[1, 1, 0], [0, 2, 0], [1, 0, 0]]
     assert (result.known, result.unknown, result.of_no_class) == (5, 2, 1)
-    assert result.closed["accuracy"] == pytest.approx(3 / 5)
-    assert result.closed["balanced_accuracy"] == pytest.approx((1 / 2 + 1 + 0) / 3)
-    assert result.closed["macro_f1"] == pytest.approx((1 / 2 + 4 / 5 + 0) / 3)
+    assert result.values["accuracy"] == pytest.approx(3 / 5)
+    assert result.values["balanced_accuracy"] == pytest.approx((1 / 2 + 1 + 0) / 3)
+    assert result.values["macro_f1"] == pytest.approx((1 / 2 + 4 / 5 + 0) / 3)
     assert [entry.precision for entry in result.by_class] == [1 / 2, 2 / 3, 0]
     # Correct known trials score 0.9, 0.8, 0.5; unknown ones 0.55 and 0.85.
-    assert result.open.oscr == pytest.approx((2 + 1 + 0) / (5 * 2))
+    assert result.values["oscr"] == pytest.approx((2 + 1 + 0) / (5 * 2))
     known, unknown = [0.9, 0.6, 0.8, 0.5, 0.7], [0.55, 0.85]
-    assert result.open.eer == eer(known, unknown)[0] == 0.45
+    assert result.values["unknown_eer"] == eer(known, unknown)[0] == 0.45
     rates = dict(zip(result.open.false_positive_rates, result.open.correct_rates, strict=True))
     assert rates == {0.0: 1 / 5, 0.5: 2 / 5, 1.0: 3 / 5}
     assert result.open.correct_at == (1 / 5, 1 / 5)
@@ -82,7 +82,7 @@ def test_oscr_is_the_area_under_its_curve_and_the_proportion_of_pairs(rejection,
     result = evaluate_sources(scores, rejection)
     curve = result.open
     area = np.trapezoid(curve.correct_rates, curve.false_positive_rates)
-    assert curve.oscr == pytest.approx(area, abs=1e-12)
+    assert result.values["oscr"] == pytest.approx(area, abs=1e-12)
     values = rejection_scores(scores, rejection)
     calls = [CLASSES[index] for index in scores.log_probabilities.argmax(1)]
     wins = pairs = 0.0
@@ -92,7 +92,7 @@ def test_oscr_is_the_area_under_its_curve_and_the_proportion_of_pairs(rejection,
                 pairs += 1
                 if calls[row] == truth:
                     wins += (values[row] > values[other]) + (values[row] == values[other]) / 2
-    assert curve.oscr == pytest.approx(wins / pairs, abs=1e-12)
+    assert result.values["oscr"] == pytest.approx(wins / pairs, abs=1e-12)
 
 
 def test_rejection_scores_are_what_they_are_called() -> None:
@@ -118,11 +118,11 @@ def test_the_closed_set_is_that_of_scikit_learn(seed: int) -> None:
     calls = [CLASSES[index] for index in scores.log_probabilities[rows].argmax(1)]
     result = evaluate_sources(scores)
     assert (result.confusion_KK == metrics.confusion_matrix(truths, calls, labels=CLASSES)).all()
-    assert result.closed["accuracy"] == pytest.approx(metrics.accuracy_score(truths, calls))
+    assert result.values["accuracy"] == pytest.approx(metrics.accuracy_score(truths, calls))
     balanced = metrics.balanced_accuracy_score(truths, calls)
-    assert result.closed["balanced_accuracy"] == pytest.approx(balanced)
+    assert result.values["balanced_accuracy"] == pytest.approx(balanced)
     f1 = metrics.f1_score(truths, calls, average="macro", zero_division=0)
-    assert result.closed["macro_f1"] == pytest.approx(f1)
+    assert result.values["macro_f1"] == pytest.approx(f1)
 
 
 def test_intervals_hold_what_was_measured_and_follow_from_the_seed() -> None:
@@ -167,7 +167,7 @@ def test_tracing_without_an_error_has_an_exact_bound() -> None:
 def test_a_set_without_unknown_trials_is_closed_and_one_of_them_alone_is_refused() -> None:
     closed = scores_of(["A", "B"], [[0.8, 0.1, 0.1], [0.2, 0.3, 0.5]])
     result = evaluate_sources(closed, replicates=20)
-    assert result.open is None and set(result.intervals) == set(result.closed)
+    assert result.open is None and set(result.intervals) == set(result.values)
     unknown = scores_of(["X", "-"], [[0.8, 0.1, 0.1], [0.2, 0.3, 0.5]])
     with pytest.raises(AsdfError, match="not one of the 2 trials is of a class that the network"):
         evaluate_sources(unknown)
