@@ -54,6 +54,19 @@ def test_means_and_deviations_are_those_of_numpy(folders, gathered):
     ]
 
 
+def test_a_set_has_the_seeds_and_configurations_that_were_scored_on_it(tmp_path):
+    whole = [make_seeded_run(tmp_path / f"net-seed{seed}", seed) for seed in range(2)]
+    partial = make_seeded_run(tmp_path / "net-seed2", 2, sets=("dev",))
+    other = make_seeded_run(tmp_path / "other", 0, sets=("dev",), network__dropout=1)
+    by_set = gather(runs_in([*whole, partial, other]), replicates=0).over_seeds.by_set
+    assert {result.name: result.seeds for result in by_set["dev"]} == {
+        "net-seed*": ("0", "1", "2"),
+        "other": ("0",),
+    }
+    (alone,) = by_set["eval"]
+    assert (alone.seeds, alone.eer.values) == (("0", "1"), tuple(eers_of(whole)))
+
+
 def test_the_best_seed_is_chosen_by_the_validation_set(folders, gathered):
     best = gathered.over_seeds.by_set["eval"][0].best
     assert (best.seed, best.chosen_by) == ("1", "eer on val")
