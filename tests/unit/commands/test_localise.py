@@ -54,6 +54,8 @@ def test_the_table_and_the_json_have_the_reference_values(folder, capsys):
     assert [point["hop_s"] for point in result["points"]] == [0.02, 0.16]
     assert result["intervals"]["range_eer"]["low"] < expected
     assert expected < result["intervals"]["range_eer"]["high"]
+    assert list(result["intervals"]) == ["range_eer", "f1", "iou", "groups"]
+    assert result["intervals"]["groups"] == result["intervals"]["iou"]["groups"] == 30
     # Near the threshold of the EER about a fourth of both is wrong.
     assert 0.5 < result["agreement"]["iou"] < result["agreement"]["f1"] < 0.8
 

@@ -102,6 +102,22 @@ def test_none_leads_by_chance(folders, tmp_path):
     assert rows["Average, 3 sets"].leader == ""
 
 
+def test_the_leading_system_of_a_set_is_bold(folders):
+    known = gather(runs_in([folders[2], folders[0]]), replicates=100)
+    assert [leading["eer"] for leading in known.leading.values()] == [0, 0, 0]
+    _, latex = runs_to_latex(known).split("% generalisation\n")
+    cells = {"net-seed0": [], "bad": []}
+    for line in latex.splitlines():
+        name, *values = line.removesuffix(r" \\").split(" & ")
+        cells.get(name, []).extend(values)
+    for name, folder in (("net-seed0", folders[0]), ("bad", folders[2])):
+        for scores, cell in zip(scores_of(folder), cells[name], strict=False):
+            value = f"{100 * evaluate(scores).eer:.2f}"
+            shown = f"\\textbf{{{value}}}" if name == "net-seed0" else value
+            assert cell.split(" (")[0] == shown
+    assert cells["bad"]
+
+
 def test_published_numbers_are_named_only_for_the_published_trials(one):
     rows = {row.name: row for row in one.generalisation.rows if not row.sets}
     assert rows["in-the-wild"].published == "over other trials (31,779)"
