@@ -100,7 +100,7 @@ def test_a_task_of_srun_that_does_not_start_is_named(recipe):
 
     The wait is far longer than a busy machine takes to start the two that come.
     """
-    command = recipe.command(*OPTIONS, "computing.timeout_s=60")
+    command = recipe.command(*OPTIONS, "computing.timeout_s=20")
     changed = {"SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_TASKS_PER_NODE": "4"}
     changed["SLURM_GTIDS"] = "0,1,2,3"
     started = [
@@ -108,7 +108,7 @@ def test_a_task_of_srun_that_does_not_start_is_named(recipe):
     ]
     outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in started]
     assert [process.returncode for process in started] == [1, 1], outputs
-    said = "rank 0 waited 60 s for the other processes of this run: ranks 1, 3 of 4 did not arrive."
+    said = "rank 0 waited 20 s for the other processes of this run: ranks 1, 3 of 4 did not arrive."
     assert outputs[0].count(said) == 1, outputs
     assert "--kill-on-bad-exit=1" in outputs[0]
     assert "Traceback" not in outputs[0] + outputs[1]

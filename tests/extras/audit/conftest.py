@@ -35,7 +35,7 @@ def voice(rng: np.random.Generator) -> np.ndarray:
 
 
 @cache
-def voices(count: int, seed: int) -> list[np.ndarray]:
+def voices(seed: int, count: int) -> list[np.ndarray]:
     """Return the sounds that the corpora of a seed share, which nobody changes in place."""
     rng = np.random.default_rng(seed)
     return [voice(rng) for _ in range(count)]
@@ -55,10 +55,11 @@ def write_corpus(
         write: Function that writes a spoof; None: as FLAC, like the bona fide ones.
     """
     rng = np.random.default_rng([seed, count])
+    sounds = voices(seed, max(count, 60))[:count]
     folder.mkdir(parents=True, exist_ok=True)
     labels = rng.permutation(np.arange(count) % 2)
     lines = ["utterance\tlabel\tspeaker"]
-    for index, (label, samples) in enumerate(zip(labels, voices(count, seed), strict=True)):
+    for index, (label, samples) in enumerate(zip(labels, sounds, strict=True)):
         path = folder / f"u{rng.integers(10**6):06}.flac"
         if not label and change is not None:
             samples = change(samples, rng)

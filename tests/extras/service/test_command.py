@@ -51,10 +51,13 @@ def test_a_port_that_is_taken_is_reported(serve):
     assert "Another program uses it" in error
 
 
-def test_a_network_that_is_none_ends_the_service(tmp_path):
+@pytest.mark.slow_but("1")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_network_that_is_none_ends_the_service(tmp_path, workers):
     path = tmp_path / "text.pt"
     path.write_text("no network")
-    words = [sys.executable, "-m", "asdf", "serve", str(path), "--port", "0", "--workers", "2"]
+    words = [sys.executable, "-m", "asdf", "serve", str(path), "--port", "0"]
+    words += ["--workers", workers]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 1
     assert str(path) in done.stderr
