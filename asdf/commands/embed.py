@@ -166,30 +166,19 @@ def _embed(args: EmbedOptions, world: World, stop: StopRequest, folder: Path) ->
     from asdf.data.lengths import measure_lengths
     from asdf.interchange import find_network, read_detector
     from asdf.networks.extras import EMBEDDING
-    from asdf.scoring.computing import agree_on_engine, agree_on_precision
-    from asdf.scoring.score_list import score_with_extras
-    from asdf.scoring.scorer import Scorer
+    from asdf.scoring.score_list import build_list_scorer, score_with_extras
 
     # The main process downloads first, so that the others find the file.
     path = world.run_on_main(lambda: find_network(args.network))
     network, file = read_detector(path, args.network_folder, args.base)
     settings = file.to_sections(folder=args.network_folder)
     # The file's own values are of the machine that the network was trained on.
-    settings.computing.network_dataloader_workers = args.workers
-    settings.computing.threads = _THREADS
+    computing = settings.computing
+    computing.network_dataloader_workers, computing.threads = args.workers, _THREADS
+    computing.scoring_precision, computing.scoring_engine = args.precision, "packed"
     # As in `Detector`: an embedding does not depend on the other recordings in its batch.
     settings.network.max_cut_proportion = 0.0
-    precision = agree_on_precision(args.precision, world)
-    engine = agree_on_engine("packed", precision, world)
-    scorer = Scorer(
-        network.eval(),
-        settings.network,
-        precision,
-        world.smallest_gpu(),
-        engine=engine,
-        owns_network=True,
-        audio=settings.audio,
-    )
+    scorer = build_list_scorer(network.eval(), settings, world, owns_network=True)
     trials = read_recordings(args.list, args.folder, args.subset)
     # The files in a folder are unchecked, so all are decoded first; those of a list are known.
     check = Path(args.list).is_dir()

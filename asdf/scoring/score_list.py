@@ -319,7 +319,11 @@ class ListOverTime:
 
 
 def build_list_scorer(
-    network: nn.Module, settings: Sections, world: World, loss: TrialLoss | None = None
+    network: nn.Module,
+    settings: Sections,
+    world: World,
+    loss: TrialLoss | None = None,
+    owns_network: bool = False,
 ) -> Scorer:
     """Return the scorer that all processes share; all processes call this together.
 
@@ -328,6 +332,7 @@ def build_list_scorer(
 
     Args:
         loss: Loss to compute for each trial too; None: scores alone.
+        owns_network: Whether only this scorer uses the network, as in `Scorer`.
 
     Raises:
         UsageError: a device does not have the requested precision.
@@ -340,6 +345,7 @@ def build_list_scorer(
         precision,
         world.smallest_gpu(),
         engine=engine,
+        owns_network=owns_network,
         audio=settings.audio,
     )
     scorer.trial_loss = loss
