@@ -194,8 +194,6 @@ class Detector:
         self.threads = opened.threads
         self.remark = opened.remark
         self.length: ScoredLength = opened.scorer.length
-        assert self.length.max_samples is not None  # settings always have a limit
-        self._trial_samples = self.length.max_samples
         self.window_samples = opened.scorer.window_samples
         self.source_classes = getattr(opened.scorer.extras.get("sources"), "classes", None)
         self._pipeline = self._make_pipeline(opened, options)
@@ -203,28 +201,19 @@ class Detector:
         self._reference: np.ndarray | None = None
 
     def _make_pipeline(self, opened: OpenedNetwork, options: Options) -> Pipeline:
-        extras = opened.scorer.extras
         request = Request(
             self.calibration,
             self.threshold,
             options.parts,
             self.length,
             self.window_samples,
-            extras,
+            opened.scorer.extras,
             self.source,
         )
         columns = make_columns(request, options.columns)
         # One forward pass gives both the score and what columns need.
         wanted = tuple(dict.fromkeys(key for column in columns for key in column.needs))
-        summary = Summary(
-            self.calibration,
-            self.threshold,
-            self._trial_samples,
-            extras,
-            columns,
-            wanted,
-            self._scorer.audio.sample_rate,
-        )
+        summary = Summary(self._scorer, self.calibration, self.threshold, columns, wanted)
         # Without verdicts nothing depends on speech.
         find_speech = None if self.threshold is None else speech_finder(options.speech_check)
         return Pipeline(self._scorer, self.settings.sad, summary, wanted, find_speech)
@@ -267,7 +256,7 @@ class Detector:
             AsdfError: it cannot be read, exceeds the limits, or contains no speech.
         """
         named = self._take(reference, sample_rate)
-        waveform, _ = named.read_beginning(self.settings.sad, self._trial_samples)
+        waveform, _ = named.read_beginning(self.settings.sad, self._scorer.trial_samples)
         # copy() would read the network's file again.
         bound = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)

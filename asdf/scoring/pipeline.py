@@ -131,7 +131,7 @@ class Pipeline:
     def score_trial(self, recording: Recording) -> Scored:
         """Score the beginning of a recording. Raises as `score_whole`."""
         self.check()
-        waveform, length = recording.read_beginning(self.sad, self.summary.max_samples)
+        waveform, length = recording.read_beginning(self.sad, self.scorer.trial_samples)
         [window] = self.score([self.make_piece(waveform)])
         return self.score_beginning(recording, window, length)
 
@@ -198,7 +198,7 @@ class Pipeline:
         over_time = None
         if length.speech > self.max_samples:
             over_time = self.score_over_time(recording)
-        tally = Tally.of_beginning(window, length.speech, self.summary.max_samples)
+        tally = Tally.of_beginning(window, length.speech, self.scorer.trial_samples)
         score = self.summary.score_tally(tally, length.recording, over_time, searched)
         return self._of_recording(recording, score, whole)
 
@@ -351,7 +351,7 @@ class Pipeline:
         if is_trial:
             # Only whole recordings are checked for speech: a protocol judges every trial.
             judging = self if whole else replace(self, find_speech=None)
-            scored = [judging.make_piece(speech[: self.summary.max_samples])]
+            scored = [judging.make_piece(speech[: self.scorer.trial_samples])]
         else:
             cut = cut_windows([speech], self.max_samples, self.max_samples)
             scored = [self.make_piece(samples, start) for start, samples in cut]
@@ -400,7 +400,7 @@ class Pipeline:
         summary = self.summary
         tally = Tally(scored)
         if pieces.is_trial:
-            tally = Tally.of_beginning(scored[0], pieces.speech, summary.max_samples)
+            tally = Tally.of_beginning(scored[0], pieces.speech, self.scorer.trial_samples)
         score = summary.score_tally(tally, pieces.total, searched=searched)
         over_time = [summary.score_window(window_of[piece]) for piece in pieces.over_time]
         return replace(score, name=name), over_time

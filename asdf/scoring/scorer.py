@@ -36,8 +36,7 @@ from asdf.scoring.computing import (
     new_computing_lock,
     open_engine,
 )
-from asdf.scoring.waveform_scorer import WaveformScorer
-from asdf.scoring.whole_recording import Outcomes
+from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.settings.sections import USUAL_AUDIO, Audio, Network
 from asdf.text import count_of
 from asdf.trials.how_scored import HowScored, ScoredLength
@@ -145,7 +144,7 @@ class Scorer(WaveformScorer):
         self.channels = waveform_channels(network)
         self.length = scored_length_of(network, settings, audio)
         assert self.length.max_samples is not None  # settings always have a limit
-        self.window_samples = self.length.max_samples
+        self.trial_samples = self.window_samples = self.length.max_samples
         # The parameters are counted before packing changes their layout.
         self.parameters = sum(weights.numel() for weights in network.parameters())
         self._network = network.to(self.device)

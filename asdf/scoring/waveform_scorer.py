@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,7 +29,6 @@ from asdf.audio.speech import needs_whole_recording
 from asdf.data.scoring_plan import ScoringBatch, ScoringPlan
 from asdf.errors import UsageError
 from asdf.metrics.fusion import Fusion
-from asdf.scoring.whole_recording import Outcomes
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
 from asdf.trials.how_scored import ScoredLength
 
@@ -47,6 +47,19 @@ NO_FRAMES = {
 """What a single network without frames answers to a request for them."""
 
 
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """The outputs of a network for several pieces, in their order.
+
+    Attributes:
+        scores: Scores of the pieces, (pieces,) float32; float64 for fused networks.
+        extras: Rows of each piece, by key.
+    """
+
+    scores: np.ndarray
+    extras: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
+
+
 class WaveformScorer(ABC):
     """Scores waveforms, in batches that it plans itself.
 
@@ -55,6 +68,7 @@ class WaveformScorer(ABC):
         precision: Precision of the scores: 'fp32', 'tf32' or 'bf16'.
         engine: Engine of the networks: 'graph', 'packed' or 'plain'.
         length: Length of a recording that counts; shorter recordings are repeated, longer ones cut.
+        trial_samples: Samples of a recording that are heard as a trial.
         window_samples: Samples of the longest window that is heard whole, by every network.
         plan: Division of recordings into batches, for a single network.
         audio: Rate and channels that the networks hear; lengths count at this rate.
@@ -70,6 +84,7 @@ class WaveformScorer(ABC):
     precision: str
     engine: str
     length: ScoredLength
+    trial_samples: int
     window_samples: int
     plan: ScoringPlan
     audio: Audio = USUAL_AUDIO
@@ -295,10 +310,10 @@ class FusedScorer(WaveformScorer):
         self.parameters = sum(scorer.parameters for scorer in scorers)
         shortest = min(scorer.length.min_samples for scorer in scorers)
         windows = [scorer.window_samples for scorer in scorers]
-        self.window_samples, self._longest = min(windows), max(windows)
+        self.window_samples, self.trial_samples = min(windows), max(windows)
         self.audio = first.audio
         self.channels = first.channels
-        self.length = ScoredLength(shortest, self._longest, first.audio.sample_rate)
+        self.length = ScoredLength(shortest, self.trial_samples, first.audio.sample_rate)
         given = [key for scorer in scorers for key in scorer.extras]
         self._giver: dict[str, int] = {}
         self.extras: dict[str, Extra] = {}
@@ -336,15 +351,15 @@ class FusedScorer(WaveformScorer):
         batches = []
         start = 0
         held = 0
-        for index, samples in enumerate(np.minimum(lengths, self._longest).tolist()):
+        for index, samples in enumerate(np.minimum(lengths, self.trial_samples).tolist()):
             # A batch holds one recording at least, however long.
             if index > start and held + samples > _HELD_SAMPLES:
-                batches.append(ScoringBatch(np.arange(start, index), self._longest))
+                batches.append(ScoringBatch(np.arange(start, index), self.trial_samples))
                 start = index
                 held = 0
             held += samples
         if len(lengths):
-            batches.append(ScoringBatch(np.arange(start, len(lengths)), self._longest))
+            batches.append(ScoringBatch(np.arange(start, len(lengths)), self.trial_samples))
         return batches
 
     def score_waveforms(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,7 @@ from asdf.scoring.scored import (
     WindowScore,
     decide_verdict,
 )
-
-if TYPE_CHECKING:
-    from asdf.networks.extras import Extra
+from asdf.scoring.waveform_scorer import WaveformScorer
 
 # Longer than any recording.
 _MAX_SAMPLES = 2**62
@@ -170,19 +168,6 @@ class Window:
     has_speech: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class Outcomes:
-    """The outputs of a network for several pieces, in their order.
-
-    Attributes:
-        scores: Scores of the pieces, (pieces,) float32; float64 for fused networks.
-        extras: Rows of each piece, by key.
-    """
-
-    scores: np.ndarray
-    extras: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
-
-
 class Tally:
     """Statistics of the windows of a recording, so that the windows need not be held.
 
@@ -275,22 +260,23 @@ class Summary:
     """Turns scores into results.
 
     Attributes:
+        scorer: Network, or networks, of the scores.
         calibration: Map from the network's score to the reported score; None: they are equal.
         threshold: Lowest score of the verdict 'bona fide'; None: no verdicts.
-        max_samples: Number of samples of a trial that are heard.
-        extras: Further outputs besides scores, by key.
         columns: Columns of the results, in the order in which they are computed.
         hidden: Keys of extras that are computed only for columns, and are not in results.
-        sample_rate: Sampling rate of the samples, in Hz.
     """
 
+    scorer: WaveformScorer
     calibration: Calibration | None
     threshold: float | None
-    max_samples: int
-    extras: Mapping[str, Extra]
-    columns: tuple[ScoreColumn, ...] = ()
-    hidden: tuple[str, ...] = ()
-    sample_rate: int = SAMPLE_RATE
+    columns: tuple[ScoreColumn, ...]
+    hidden: tuple[str, ...]
+
+    @property
+    def sample_rate(self) -> int:
+        """Sampling rate of the samples, in Hz."""
+        return self.scorer.audio.sample_rate
 
     @property
     def search(self) -> PartSearch | None:
@@ -430,7 +416,7 @@ class Summary:
         for key, row in rows.items():
             if key in self.hidden:
                 continue
-            extra = self.extras[key]
+            extra = self.scorer.extras[key]
             described[key] = extra.describe(extra.fit(row, samples), samples)
         return described
 

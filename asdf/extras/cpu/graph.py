@@ -24,8 +24,7 @@ from asdf.metrics.calibration import read_calibration
 from asdf.networks.extras import EMBEDDING, HeadExtra
 from asdf.runs.log import LOG
 from asdf.scoring.opened_network import OpenedNetwork, Options, read_state
-from asdf.scoring.waveform_scorer import WaveformScorer
-from asdf.scoring.whole_recording import Outcomes
+from asdf.scoring.waveform_scorer import Outcomes, WaveformScorer
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.sections import Sections, assign
 from asdf.shipped import GRAPH, NETWORK, SMALL, shipped_detector
@@ -99,11 +98,10 @@ class GraphScorer(WaveformScorer):
         self.parameters = shipped_detector().parameters
         self.extras = {EMBEDDING: HeadExtra(EMBEDDING)}
         rules = settings.network
-        self.window_samples = rules.max_evaluation_utterance_length_in_samples
+        longest = rules.max_evaluation_utterance_length_in_samples
+        self.trial_samples = self.window_samples = longest
         self.length = ScoredLength(
-            rules.min_evaluation_utterance_length_in_samples,
-            self.window_samples,
-            settings.audio.sample_rate,
+            rules.min_evaluation_utterance_length_in_samples, longest, settings.audio.sample_rate
         )
         self.plan = ScoringPlan(self.length, int, _BATCH_SAMPLES)
         self.use_threads(threads)
