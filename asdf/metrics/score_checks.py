@@ -58,10 +58,11 @@ def _ranks(values: Sequence[float]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem or suspicious property of scores."""
+    """A problem or suspicious property of scores; a report states the system, set or both."""
 
-    level: Literal["error", "warning"]
+    level: Literal["error", "warning", "note"]
     message: str
+    where: str = ""
 
 
 def check_scores(

@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from asdf.errors import AsdfError
 from asdf.metrics.detection import DetCurve
+from asdf.metrics.score_checks import Finding
 from asdf.metrics.summary import (
     Summary,
     different_lengths,
@@ -33,7 +34,7 @@ from asdf.runs.layout import Layout, NetworkName, runs_inside
 from asdf.scoring.network_check import replaced_network
 from asdf.tables.table import each, labels_of
 from asdf.tasks.localisation.located_measures import LocatedResult, located_result
-from asdf.tasks.studies.configurations import Measured, ReportFinding
+from asdf.tasks.studies.configurations import Measured
 from asdf.tasks.studies.generalisation import Generalisation, measure_generalisation
 from asdf.tasks.studies.left_out import LeftOutSystem, evaluates_left_out, measure_left_out
 from asdf.tasks.studies.seed_results import OverSeeds, measure_over_seeds
@@ -76,7 +77,7 @@ class TaskResults:
 
     traced: list[TaskResult[SourceResult]] = field(default_factory=list)
     located: list[TaskResult[LocatedResult]] = field(default_factory=list)
-    findings: list[ReportFinding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
     def add_run(self, name: str, run: RunFolder, networks: Collection[str] | None) -> None:
         """Add the results of a run.
@@ -112,7 +113,7 @@ class TaskResults:
                 results.append(TaskResult(network, network, set_name, reader(record)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             message = f"{path.name} is damaged ({error!r}): run stage 3 again."
-            self.findings.append(ReportFinding(name, "error", message))
+            self.findings.append(Finding("error", message, name))
             return []
         return results
 
@@ -191,7 +192,7 @@ _NUMBER = re.compile(r"\d[\d.,e+-]*")  # 1,234 and 1e-05 are one number each
 class FoldedFindings:
     """Findings of one level whose messages differ only in their numbers."""
 
-    findings: list[ReportFinding]
+    findings: list[Finding]
 
     @property
     def level(self) -> str:
@@ -221,9 +222,9 @@ class FoldedFindings:
         return f"{self.level}: {where}: {self.findings[0].message}"
 
 
-def fold_findings(findings: Iterable[ReportFinding]) -> list[FoldedFindings]:
+def fold_findings(findings: Iterable[Finding]) -> list[FoldedFindings]:
     """Group the findings that differ only in numbers, in the order of the first of each group."""
-    groups: dict[tuple[str, str], list[ReportFinding]] = {}
+    groups: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         kind = (finding.level, _NUMBER.sub("#", finding.message))
         groups.setdefault(kind, []).append(finding)
@@ -262,7 +263,7 @@ class Gathered:
     runs: list[RunFolder]
     names: list[str]
     measurements: list[Measurement]
-    findings: list[ReportFinding]
+    findings: list[Finding]
     leading: dict[str, dict[str, int]] = field(default_factory=dict)
     over_seeds: OverSeeds = field(default_factory=OverSeeds)
     generalisation: Generalisation | None = None
@@ -357,7 +358,7 @@ def gather(
             f"only the first {_MAX_CURVES} curves are drawn by attack, to keep the page small; all "
             "are in the tables."
         )
-        collection.findings.append(ReportFinding("DET curves and histograms", "note", message))
+        collection.findings.append(Finding("note", message, "DET curves and histograms"))
     over_seeds = measure_over_seeds(runs, names, collection.measurements, replicates)
     generalisation = None
     # Averages over sets are slow, and not meaningful for all networks of a training.
@@ -388,7 +389,7 @@ class _Collection:
     for_plots: bool
     on_start: Callable[[str], None]
     measurements: list[Measurement] = field(default_factory=list)
-    findings: list[ReportFinding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     page_curves: int = 0
 
     def add_run(
@@ -405,10 +406,10 @@ class _Collection:
             picked_best: Whether they were picked for this report as the best by validation.
         """
         warnings = [*run.changes(), *describe_stale(run.evaluations())]
-        self.findings += [ReportFinding(name, "warning", sentence) for sentence in warnings]
+        self.findings += [Finding("warning", sentence, name) for sentence in warnings]
         if not networks:
             nothing = "nothing has been scored yet, so there is no result of this run."
-            self.findings.append(ReportFinding(name, "note", nothing))
+            self.findings.append(Finding("note", nothing, name))
         has_several_networks = len(dict(networks)) > 1
         for network, set_name in networks:
             # A single network is named after its run; several need their own names.
@@ -432,11 +433,11 @@ class _Collection:
             except AsdfError as error:
                 # The message begins with the system's name, which `where` states already.
                 message = str(error).removeprefix(f"{system}: ")
-                self.findings.append(ReportFinding(where, "error", message))
+                self.findings.append(Finding("error", message, where))
                 continue
             if remark := replaced_network(run.score_file(network, set_name)):
-                self.findings.append(ReportFinding(where, "warning", remark))
-            self.findings += [ReportFinding(where, x.level, x.message) for x in summary.findings]
+                self.findings.append(Finding("warning", remark, where))
+            self.findings += [replace(finding, where=where) for finding in summary.findings]
             self.measurements.append(self._measure(index, system, network, summary))
 
     def _measure(self, run: int, system: str, network: str, summary: Summary) -> Measurement:
@@ -469,7 +470,7 @@ def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None
     summaries = gathered.summaries_on(set_name)
     lengths = different_lengths(summaries)
     found = different_trials(summaries) + lengths + mixed_scoring(summaries)
-    gathered.findings.extend(ReportFinding(set_name, x.level, x.message) for x in found)
+    gathered.findings.extend(replace(finding, where=set_name) for finding in found)
     gathered.leading[set_name] = {}
     # Systems that were scored on different lengths cannot be ranked.
     if lengths:

@@ -43,20 +43,6 @@ class Measured:
     summary: Summary
 
 
-@dataclass(frozen=True)
-class ReportFinding:
-    """A finding that something looks wrong, and where.
-
-    Attributes:
-        where: System, set, or both.
-        level: Severity: 'error', 'warning' or 'note'.
-    """
-
-    where: str
-    level: str
-    message: str
-
-
 NO_EFFECT = frozenset(
     {
         # Paths, and actions of this call. A corpus may be copied to the disk of each node.

@@ -16,15 +16,11 @@ from asdf.errors import AsdfError
 from asdf.metrics.bootstrap import SIGNIFICANT
 from asdf.metrics.detection import ASVSPOOF5, DetectionCost
 from asdf.metrics.results import Result
+from asdf.metrics.score_checks import Finding
 from asdf.runs.evaluations import metrics_evaluations
 from asdf.tables.renderers import PageTable, as_lines, as_page
 from asdf.tables.table import RATE, Column, Columns, Table, Value, counts, each, labels_of, rate
-from asdf.tasks.studies.configurations import (
-    Configuration,
-    Measured,
-    ReportFinding,
-    find_configurations,
-)
+from asdf.tasks.studies.configurations import Configuration, Measured, find_configurations
 from asdf.tasks.studies.over_seeds import (
     SeedDifference,
     SeedDraws,
@@ -107,7 +103,7 @@ class OverSeeds:
     configurations: list[Configuration] = field(default_factory=list)
     by_set: dict[str, list[SeedResult]] = field(default_factory=dict)
     next_tested: dict[str, SeedDifference] = field(default_factory=dict)
-    findings: list[ReportFinding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     cost: DetectionCost = ASVSPOOF5
 
     @property
@@ -213,7 +209,7 @@ def measure_set(over: OverSeeds, set_name: str, members: Sequence[Member], repli
                 eer, min_dcf = spreads(draws)
             except AsdfError as error:
                 where = f"{configuration.name} on {set_name}"
-                over.findings.append(ReportFinding(where, "warning", f"no interval: {error}"))
+                over.findings.append(Finding("warning", f"no interval: {error}", where))
         seeds = tuple(each(of_set, "seed"))
         best = best_seed(of_set) if len(of_set) > 1 else None
         results.append(SeedResult(configuration, set_name, seeds, eer, min_dcf, best, draws))

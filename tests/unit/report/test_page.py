@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from asdf.__main__ import main
-from asdf.evaluation import Result, Scores
+from asdf.evaluation import Finding, Result, Scores
 from asdf.metrics.detection import DetCurve
 from asdf.metrics.summary import Summary
 from asdf.report import report_page
 from asdf.report.curves import Histogram
 from asdf.report.drawing import as_json
-from asdf.report.gathering import Measurement, ReportFinding, fold_findings
+from asdf.report.gathering import Measurement, fold_findings
 from asdf.report.html_page import render
 from asdf.report.result_tables import published_results
 from asdf.tables.renderers import heat_step
@@ -195,11 +195,11 @@ def test_equal_warnings_are_one_with_the_numbers_below(tmp_path, capsys):
 
 def test_messages_fold_where_they_differ_in_numbers_only():
     same = [
-        ReportFinding("a", "warning", "3.5 % tie"),
-        ReportFinding("b", "warning", "1.25 % tie"),
-        ReportFinding("c", "error", "3.5 % tie"),
+        Finding("warning", "3.5 % tie", "a"),
+        Finding("warning", "1.25 % tie", "b"),
+        Finding("error", "3.5 % tie", "c"),
     ]
-    first, second = fold_findings([*same, ReportFinding("d", "warning", "3.5 % tie")])
+    first, second = fold_findings([*same, Finding("warning", "3.5 % tie", "d")])
     assert (first.level, first.where, first.words) == ("warning", "3 results", "such as: 3.5 % tie")
     assert first.as_line() == "warning: a, b, d: 3.5 % tie"
     assert (second.level, second.where, second.words) == ("error", "c", "3.5 % tie")
