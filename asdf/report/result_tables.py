@@ -36,7 +36,7 @@ from asdf.tables.table import (
     texts,
 )
 from asdf.tasks.localisation.located_measures import LocatedResult, located_columns
-from asdf.tasks.studies.generalisation import KNOWN_SETS, comparable, of_the_same_length
+from asdf.tasks.studies.generalisation import KNOWN_SETS, published_alike
 from asdf.tasks.tracing.source_measures import (
     SourceResult,
     class_table,
@@ -222,19 +222,16 @@ def published_results(set_name: str, measured: Sequence[Measurement]) -> Literat
     if set_name not in KNOWN_SETS:
         return None
     known = KNOWN_SETS[set_name]
-    # Next to measurements on different trials, readers could not know which number is comparable.
-    results = each(measured, "summary.result")
-    if not all(comparable(set_name, known.bona_fide, known.spoof) for known in results):
+    shown = published_alike(set_name, measured)
+    if shown is None:
         return Literature(
             why_not=f"they are over {known.trials.bona_fide:,} bona fide and "
             f"{known.trials.spoof:,} spoof trials, and what was measured here is over others"
         )
-    lengths = dict.fromkeys(each(measured, "summary.scored.length"))
-    alike = set().union(*(of_the_same_length(known, length) for length in lengths))
-    shown = [reference for reference in known.results if reference in alike]
-    left_out = [reference for reference in known.results if reference not in alike]
+    left_out = [reference for reference in known.results if reference not in shown]
     other_lengths = "; ".join(dict.fromkeys(map(described, each(left_out, "scored"))))
     if not shown:
+        lengths = dict.fromkeys(each(measured, "summary.scored.length"))
         measured_lengths = "; ".join(map(described, lengths))
         return Literature(
             why_not=f"they were scored from other lengths of the recordings ({other_lengths}) "

@@ -316,17 +316,29 @@ def pool(by_set: Mapping[str, Scores]) -> Scores:
     return Scores(list(joined.ids), joined.labels, values)
 
 
+def published_alike(set_name: str, measured: Sequence[Measured]) -> list[Reference] | None:
+    """Return the published results on a known set that are comparable with what was measured.
+
+    As much of each recording was scored. The result is None if anything was measured on other
+    trials, since readers could not know which number is comparable.
+    """
+    known = KNOWN_SETS[set_name]
+    alike: set[Reference] = set()
+    for summary in each(measured, "summary"):
+        if comparable(set_name, summary.result.bona_fide, summary.result.spoof) is None:
+            return None
+        alike.update(of_the_same_length(known, summary.scored.length))
+    return [reference for reference in known.results if reference in alike]
+
+
 def _published_words(set_name: str, measured: Sequence[Measured]) -> str:
     """Return the lowest published EERs with the same trials and scored length, and that length."""
     if set_name not in KNOWN_SETS:
         return ""
     known = KNOWN_SETS[set_name]
-    alike: dict[Reference, None] = {}
-    for system in measured:
-        result = system.summary.result
-        if comparable(set_name, result.bona_fide, result.spoof) is None:
-            return f"over other trials ({known.trials.trials:,})"
-        alike |= dict.fromkeys(of_the_same_length(known, system.summary.scored.length))
+    alike = published_alike(set_name, measured)
+    if alike is None:
+        return f"over other trials ({known.trials.trials:,})"
     if not alike:
         return "scored from other lengths"
     lowest = sorted(alike, key=lambda reference: reference.eer)[:_SHOWN]
