@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from asdf.errors import AsdfError, UsageError
@@ -20,12 +19,11 @@ from asdf.metrics.summary import speakers_of
 from asdf.report.gathering import distinct_names
 from asdf.runs.evaluations import best_network
 from asdf.tasks.studies.configurations import NO_EFFECT, SEED, RunGroup, group_runs, recorded_seed
-from asdf.tasks.studies.over_seeds import SeedDifference, Spread, compare_seeds, spreads
+from asdf.tasks.studies.over_seeds import SeedDifference, SeedDraws, Spread, compare_seeds, spreads
 from asdf.tasks.studies.seed_results import (
-    Member,
     describe_mean,
     difference_sentence,
-    draw_members,
+    draw_scored,
     read_scored,
 )
 from asdf.text import and_more
@@ -94,14 +92,11 @@ class Side:
         shared = set(known[0]).intersection(*known)
         return [name for name in known[0] if name in shared]
 
-    def members(self, set_name: str) -> list[Member]:
-        """Return its networks on a set."""
-        members = []
-        for run, seed, network in zip(self.runs, self.seeds, self.networks, strict=True):
-            scores = run.scores(network or "", set_name)
-            read = partial(read_scored, run, network or "", set_name)
-            members.append(Member(run.name, seed, evaluate(scores), read))
-        return members
+    def draws(self, set_name: str, replicates: int) -> SeedDraws:
+        """Measure its networks on draws of a set."""
+        pairs = zip(self.runs, self.networks, strict=True)
+        scored = (read_scored(run, network or "", set_name) for run, network in pairs)
+        return draw_scored(self.seeds, scored, replicates)
 
     def roles(self, set_name: str) -> list[tuple[str, SetRole | None]]:
         """Return the role of a set for each of its networks, by run and set."""
@@ -330,8 +325,7 @@ def compare_configurations(
 
 def compare_set(first: Side, second: Side, set_name: str, replicates: int) -> SetDifference:
     """Test the difference of two configurations on a set."""
-    a = draw_members(first.members(set_name), replicates)
-    b = draw_members(second.members(set_name), replicates)
+    a, b = first.draws(set_name, replicates), second.draws(set_name, replicates)
     eer_a, cost_a = spreads(a)
     eer_b, cost_b = spreads(b)
     tested = compare_seeds(a, b)

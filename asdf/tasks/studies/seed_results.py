@@ -6,7 +6,7 @@ system is marked as the best only if a test over seeds supports it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -205,7 +205,8 @@ def measure_set(over: OverSeeds, set_name: str, members: Sequence[Member], repli
         draws = None
         if replicates:
             try:
-                draws = draw_members(of_set, replicates, over.cost)
+                scored = (member.read() for member in of_set)
+                draws = draw_scored(each(of_set, "seed"), scored, replicates, over.cost)
                 eer, min_dcf = spreads(draws)
             except AsdfError as error:
                 where = f"{configuration.name} on {set_name}"
@@ -222,14 +223,16 @@ def measure_set(over: OverSeeds, set_name: str, members: Sequence[Member], repli
             over.next_tested[set_name] = compare_seeds(*draws_of_two)
 
 
-def draw_members(
-    members: Sequence[Member], replicates: int, cost: DetectionCost = ASVSPOOF5
+def draw_scored(
+    seeds: Sequence[str],
+    scored: Iterable[tuple[Scores, TrialList | None]],
+    replicates: int,
+    cost: DetectionCost = ASVSPOOF5,
 ) -> SeedDraws:
     """Measure the systems of a configuration on draws of a set; errors as in `draw_seeds`."""
-    scores, known = zip(*(member.read() for member in members), strict=True)
+    scores, known = zip(*scored, strict=True)
     # An earlier version may have made a run without saving columns.
     trials = next(filter(None, known), None)
-    seeds = each(members, "seed")
     return draw_seeds(seeds, scores, trials, replicates=replicates, cost=cost)
 
 
