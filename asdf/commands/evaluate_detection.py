@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -157,8 +156,6 @@ def _report(
     first = summaries[0]
     threshold = first.decisions.threshold.value if first.decisions else None
 
-    latex = partial(latex_with_seeds, summaries, leading, over)
-
     def write_scores(path: Path) -> None:
         write_submission(path, args.format or "", first.scores, trials, threshold)
 
@@ -166,7 +163,7 @@ def _report(
         [
             (args.json, lambda path: write_text(path, json_with_seeds(summaries, over))),
             (args.csv, lambda path: write_text(path, csv_with_seeds(summaries, over))),
-            (args.latex, lambda path: write_text(path, latex())),
+            (args.latex, lambda path: write_text(path, latex_with_seeds(summaries, leading, over))),
             (args.submission, write_scores),
         ]
     )
