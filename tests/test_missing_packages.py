@@ -47,7 +47,7 @@ def run_without(names: str, *words: str) -> subprocess.CompletedProcess:
     [
         (str(RECIPE / "run.py"), "--list"),
         ("asdf", "score", "network.pt", "a.wav"),
-        ("benchmarks", "gpu", "--list"),
+        ("benchmarks.small_detector", "--help"),
     ],
     ids=["recipe", "command", "benchmarks"],
 )
