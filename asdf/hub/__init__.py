@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         shipped_known,
     )
     from asdf.hub.repositories import (
-        Pushed,
         download_folder,
         download_into,
         download_network,

@@ -434,25 +434,15 @@ def _choose(files: Iterable[str], patterns: Sequence[str]) -> list[str]:
     return chosen
 
 
-@dataclass(frozen=True)
-class Pushed:
-    """The result of a push.
-
-    Attributes:
-        name: Repository at the commit that contains the folder.
-        address: Address of the commit's page.
-    """
-
-    name: HubName
-    address: str
-
-
-def push_folder(folder: Path, name: HubName, private: bool, message: str) -> Pushed:
+def push_folder(folder: Path, name: HubName, private: bool, message: str) -> tuple[HubName, str]:
     """Push the files of a folder to a repository, which is created if it does not exist.
 
     Args:
         name: Repository, whose revision is the branch to push to, created if missing; None: main.
         private: Whether the repository must be visible only to its owners.
+
+    Returns:
+        Repository at the commit that contains the folder, and the address of the commit's page.
 
     Raises:
         UsageError: huggingface_hub is not installed, or nobody is logged in.
@@ -481,7 +471,7 @@ def push_folder(folder: Path, name: HubName, private: bool, message: str) -> Pus
         commit = api.upload_folder(
             repo_id=name.repository, folder_path=folder, revision=branch, commit_message=message
         )
-    return Pushed(HubName(name.repository, commit.oid), str(commit.commit_url))
+    return HubName(name.repository, commit.oid), str(commit.commit_url)
 
 
 def parse_dataset(text: str) -> tuple[HubName, str]:

@@ -99,9 +99,9 @@ def main(arguments: list[str]) -> int:
         # The card is named like the folder.
         folder = Path(temporary) / name.repository.rpartition("/")[2]
         _write(args, folder, network, file, f"hub:{name.repository}")
-        pushed = push_folder(folder, name, args.private, f"Add {folder.name}")
-    show(f"published: {pushed.address}")
-    show(f'usage: asdf.Detector("hub:{name.repository}"), or this commit: "{pushed.name}"')
+        pushed, address = push_folder(folder, name, args.private, f"Add {folder.name}")
+    show(f"published: {address}")
+    show(f'usage: asdf.Detector("hub:{name.repository}"), or this commit: "{pushed}"')
     return 0
 
 

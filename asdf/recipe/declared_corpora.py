@@ -112,13 +112,6 @@ def read_named(name: str, folder: Path) -> TrialList:
     return part.of(trials)
 
 
-class CorpusReading(NamedTuple):
-    """The utterances of a corpus, and notes on them for the user."""
-
-    utterances: TrialList
-    notes: Sequence[str]
-
-
 @dataclass(frozen=True)
 class Corpus:
     """The location of a corpus: a list, or a public corpus in your own folder.
@@ -189,13 +182,13 @@ class Corpus:
         Raises:
             AsdfError: the list or the corpus is missing, empty or malformed.
         """
-        reading = self.read_with_notes(name, database_folder)
-        for note in reading.notes:
+        utterances, notes = self.read_with_notes(name, database_folder)
+        for note in notes:
             # Not logged as a warning, because all processes show warnings, and each reads the list.
             LOG.info("warning: %s", note)
-        return reading.utterances
+        return utterances
 
-    def read_with_notes(self, name: str, database_folder: Path) -> CorpusReading:
+    def read_with_notes(self, name: str, database_folder: Path) -> tuple[TrialList, Sequence[str]]:
         """Read the utterances, with notes on them for the user; errors as for `read`."""
         folder = database_folder / self.folder
         columns = Columns(self.columns, str(self.bona_fide))
@@ -236,7 +229,7 @@ class Corpus:
             notes.append(
                 f"{name}: {len(utterances):,} of {len(whole):,} utterances, as its name says"
             )
-        return CorpusReading(utterances, notes)
+        return utterances, notes
 
 
 def find_corpus(name: str, corpora: Mapping[str, Corpus]) -> Corpus:

@@ -194,10 +194,10 @@ def test_a_recipe_knows_parts_of_all_its_corpora(tmp_path):
     (tmp_path / "train.txt").write_text("".join(lines))
     corpora = {"mine": Corpus("train.txt")}
     corpus = find_corpus("mine~0.5", corpora)
-    reading = corpus.read_with_notes("mine~0.5", tmp_path)
-    assert reading.utterances.labels.tolist().count(1) == 5 and len(reading.utterances) == 10
-    assert reading.utterances.name == "mine~0.5"
-    assert reading.notes == ["mine~0.5: 10 of 20 utterances, as its name says"]
+    utterances, notes = corpus.read_with_notes("mine~0.5", tmp_path)
+    assert utterances.labels.tolist().count(1) == 5 and len(utterances) == 10
+    assert utterances.name == "mine~0.5"
+    assert notes == ["mine~0.5: 10 of 20 utterances, as its name says"]
     assert find_corpus("asvspoof19~0.1", {}).part == StatedPart(0.1)
     assert set_parts("mine~0.5+mlaad~100", corpora) == ["mine~0.5", "mlaad~100"]
     # A corpus that is called so hides the part.

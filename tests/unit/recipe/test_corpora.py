@@ -118,9 +118,8 @@ def test_of_many_notes_a_few_are_shown(tmp_path):
     for system in "abcdefg":
         (tmp_path / f"MLAAD/fake/de/{system}").mkdir(parents=True)
         (tmp_path / f"MLAAD/fake/de/{system}/1.wav").touch()
-    reading = Corpus(reader="mlaad:de").read_with_notes("mlaad:de", tmp_path)
-    notes = reading.notes
-    assert len(reading.utterances) == 7 and len(notes) == 6
+    utterances, notes = Corpus(reader="mlaad:de").read_with_notes("mlaad:de", tmp_path)
+    assert len(utterances) == 7 and len(notes) == 6
     assert notes[4] == "fake/de/e has no meta.csv, so no columns from it; recordings: 1"
     assert notes[5] == "and 2 more of the kind: 'python -m asdf corpora mlaad:de FOLDER' lists all"
 
