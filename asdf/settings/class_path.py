@@ -16,7 +16,6 @@ Invariant: a class is checked to derive from its base class before it is used.
 
 from __future__ import annotations
 
-import ast
 import sys
 import sysconfig
 import traceback
@@ -152,22 +151,6 @@ def _split_path(class_path: str, setting: str) -> tuple[str, str]:
             f"{setting}: {class_path!r} names no module. Write 'module.Class': 'my_module.MyClass'."
         )
     return module_name, class_name
-
-
-def names_in(tree: ast.Module) -> set[str]:
-    """Return all names that a file may define or import, including '*' for a star import."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.alias):
-            names.add(node.asname or node.name)
-        # open_door takes names of other packages as arguments.
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open_door":
-            names.update(str(keyword.arg) for keyword in node.keywords)
-    return names
 
 
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:

@@ -18,8 +18,8 @@ A module whose text shows no declaration is not even imported.
 
 from __future__ import annotations
 
-import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import is_dataclass, make_dataclass
@@ -29,8 +29,8 @@ from typing import Any
 
 from asdf.errors import AsdfError
 from asdf.settings.catalogue import Known, class_settings, named_classes, section_types, settings_of
-from asdf.settings.class_files import is_ours, parse
-from asdf.settings.class_path import find_named, module_file, names_in
+from asdf.settings.class_files import is_ours
+from asdf.settings.class_path import find_named, module_file
 from asdf.settings.config_files import Assignment
 from asdf.settings.fields import OwnSettings, setting
 from asdf.settings.mistakes import Collector, Complaint, shortened
@@ -53,6 +53,9 @@ RESERVED = (
 )
 """Methods of `Settings` and `Sections` that a section of the same name would hide."""
 
+# What follows `import` and `from` on a line: modules, and names, which do no harm.
+_IMPORTS = re.compile(r"^\s*(?:from|import)\s+(.*)$", re.MULTILINE)
+_MODULE = re.compile(r"[.,;]")
 # Arguments that the project itself passes to a constructor.
 _SET_BY_US = {"params", "lr", "weight_decay", "fused", "capturable", "differentiable"}
 
@@ -151,34 +154,27 @@ def _may_declare(class_path: str, folder: Path | None) -> bool:
     """Whether a class's module must be imported to know what the class declares."""
     module_name, _, class_name = class_path.rpartition(".")
     file = module_file(module_name, folder)
-    if file is None or folder is None:
+    if file is None:
         # Elsewhere, a declaration is known only by importing the module. A missing module is
         # reported by the code that uses it.
         # find_spec of a submodule would import its package.
         package = module_name.partition(".")[0]
         return package in sys.modules or find_spec(package) is not None
     try:
-        tree = parse(file)
-    except (OSError, SyntaxError, ValueError):
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
         # The code that needs the class reports this.
         return False
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    if not any(node.name == class_name for node in classes):
+    name = re.escape(class_name)
+    if not re.search(rf"^\s*class {name}\b", text, re.MULTILINE):
         # It comes from elsewhere or does not exist; the code that needs it reports this.
-        return class_name in names_in(tree) or "*" in names_in(tree)
-    if ATTRIBUTE in names_in(tree):
+        return re.search(rf"\b{name}\b|import \*", text) is not None
+    if ATTRIBUTE in text:
         return True
-    # A module in the folder may hold a base of the class.
-    modules: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            modules += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            # A relative import is of the folder itself, which need not have an __init__.py.
-            if node.level:
-                return True
-            modules.append(node.module or "")
-    return any(module_file(module.partition(".")[0], folder) for module in modules)
+    # A module in the folder may hold a base of the class; a relative import is of the folder
+    # itself, which need not have an __init__.py.
+    imported = " ".join(_IMPORTS.findall(text)).split()
+    return any(word[0] == "." or module_file(_MODULE.split(word)[0], folder) for word in imported)
 
 
 def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> None:
