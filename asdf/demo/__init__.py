@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from asdf.doors import open_door
 
 if TYPE_CHECKING:
-    from asdf.demo.partial import PARTIAL_SETS, PartialSet, make_partial_demo
+    from asdf.demo.partial import PartialSet, make_partial_demo
     from asdf.demo.synthetic_corpus import DEMO_SETS, DemoSet, make_demo_corpus
 
 __all__, __getattr__ = open_door(__name__)

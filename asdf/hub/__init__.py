@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         DetectorTable,
         HubName,
         KnownDetector,
-        PublishedEer,
         detector_tables,
         find_published,
         hub_name,

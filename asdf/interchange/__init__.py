@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         names_path,
         pin_weights,
     )
-    from asdf.interchange.graphs import onnx_graph, samples_for, write_onnx, write_torchscript
+    from asdf.interchange.graphs import samples_for, write_onnx, write_torchscript
     from asdf.interchange.model_card import (
         measured_eers,
         model_card_text,

@@ -5,7 +5,7 @@ checks (`value_checks.py`), `--explain`, docs/settings.md and the saved snapshot
 them. Lengths are samples at `audio.sample_rate` unless the name has a unit (`_s`, `_hz`, `_db`).
 """
 
-# ruff: noqa: F401 (names for others)
+# ruff: noqa: F401 (names for others, and Literal in the types of declared settings)
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, make_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from asdf.settings.class_files import declared_settings
-from asdf.settings.fields import FRAME_SAMPLES, MAX_LAYER_WIDTH, setting
+from asdf.settings.fields import FRAME_SAMPLES, MAX_LAYER_WIDTH
 from asdf.settings.mistakes import KnownNames, UnknownName, nearest
 from asdf.settings.sections.networks import (
     BACK_ENDS,
@@ -26,7 +26,6 @@ from asdf.settings.sections.networks import (
     Spectrum,
 )
 from asdf.settings.sections.recordings import (
-    AUGMENTATIONS,
     HIGHEST_RATE,
     LOWEST_RATE,
     USUAL_AUDIO,
@@ -40,13 +39,9 @@ from asdf.settings.sections.recordings import (
 )
 from asdf.settings.sections.runs import SAMPLERS, Computing, Paths, Recipe
 from asdf.settings.sections.training import (
-    CALLBACKS,
-    LOSSES,
     OPTIMIZERS,
     SCHEDULES,
-    SOURCE_HEADS,
     SOURCE_METRICS,
-    VALIDATION_METRICS,
     Loss,
     Network,
     Source,

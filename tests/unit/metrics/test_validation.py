@@ -9,7 +9,8 @@ from asdf.errors import AsdfError, UsageError
 from asdf.metrics.decisions import best_value
 from asdf.metrics.detection import DetCurve, act_dcf, auc, cllr, eer, min_cllr, min_dcf
 from asdf.metrics.validation import ChosenMetric, check_metric
-from asdf.settings.sections import VALIDATION_METRICS, Sections
+from asdf.settings.sections import Sections
+from asdf.settings.sections.training import VALIDATION_METRICS
 
 RNG = np.random.default_rng(3)
 BONA_FIDE = RNG.normal(1, 1, 60)

@@ -14,7 +14,8 @@ from asdf.audio.augmentation.acoustics import mix, reverberate
 from asdf.audio.augmentation.codecs import transcode
 from asdf.audio.augmentation.filtering import at_speed
 from asdf.errors import UsageError
-from asdf.settings.sections import AUGMENTATIONS, Sections
+from asdf.settings.sections import Sections
+from asdf.settings.sections.recordings import AUGMENTATIONS
 from tests.augmentations import augmentation
 
 PARTS = tuple(AUGMENTATIONS)
