@@ -54,13 +54,13 @@ class Fold:
 def divide_into_folds(training: Sequence[TrialList], folds: str) -> list[Fold]:
     """Return the folds of training sets.
 
-    Args:
-        folds: Column whose values are left out, and how many at a time: 'attack:2'.
-
     The values of spoofs are sorted and assigned in turn. The speakers of bona fide utterances are
     divided so that folds have similar numbers of utterances: speakers are assigned from the largest
     to the smallest, each to the fold with the fewest utterances; ties are broken by name and
     number.
+
+    Args:
+        folds: Column whose values are left out, and how many at a time: 'attack:2'.
 
     Raises:
         UsageError: `folds` has another form; or there are fewer than two folds, or fewer speakers
@@ -79,18 +79,17 @@ def divide_into_folds(training: Sequence[TrialList], folds: str) -> list[Fold]:
     sets = ", ".join(part.name for part in training)
     if len(groups) < 2:
         raise UsageError(
-            f"--folds {column}:{size}: at least two folds are needed, but the "
-            f"spoofs of {sets} have {len(values)} values of {column!r}: "
-            f"{', '.join(values) or 'none'}."
+            f"--folds {column}:{size}: at least two folds are needed, but the spoofs of {sets} "
+            f"have {len(values)} values of {column!r}: {', '.join(values) or 'none'}."
         )
     speakers = bona_fide_speakers(training)
     for unknown in NO_VALUES:
         speakers.pop(unknown, None)
     if len(speakers) < len(groups):
         raise UsageError(
-            f"--folds {column}:{size}: {len(groups)} folds need as many genuine "
-            f"speakers, but {sets} have {len(speakers)} in the column {SPEAKER!r}. "
-            "Leave more values out at a time, or give the list its speakers: Corpus(protocol=...)."
+            f"--folds {column}:{size}: {len(groups)} folds need as many genuine speakers, but "
+            f"{sets} have {len(speakers)} in the column {SPEAKER!r}. Leave more values out at a "
+            "time, or give the list its speakers: Corpus(protocol=...)."
         )
     shares: list[list[str]] = [[] for _ in groups]
     sizes = [0] * len(groups)
