@@ -25,7 +25,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from asdf.demo import DemoSet, make_demo_corpus
-from asdf.distributed.arithmetic import computes_bfloat16
 from asdf.recipe.command_line import config_files, config_folders
 from asdf.runs.log import LOG, is_on_screen
 from tests.warm_python import warm_python
@@ -45,6 +44,8 @@ LOG_LEVEL = LOG.level
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hide GPUs from this process and what it starts: ordinary tests compare bits of the CPU."""
+    # What is imported before the first test stays; to look for garbage in it takes a fifth longer.
+    gc.disable()
     if "real_gpu" not in config.option.markexpr:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
@@ -87,6 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Set aside what is there: each run collects garbage, and would go through all imports."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     # By Python's own thresholds, of 700 objects, a tenth of the time is spent on looking for it.
@@ -153,6 +155,9 @@ def corpus(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def bfloat16() -> None:
     """Skip where scores are never computed in bf16; tests/unit/scoring/test_other_cpus.py runs."""
+    # It imports torch, which the process that hands out the tests does not need.
+    from asdf.distributed.arithmetic import computes_bfloat16
+
     if not computes_bfloat16():
         pytest.skip("torch has no bf16 for all operations on this CPU")
 
