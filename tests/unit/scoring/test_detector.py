@@ -267,6 +267,8 @@ def test_a_detector_is_called_as_a_function_and_names_itself(recordings, network
     called = detector(recordings / "a.wav")
     assert called == detector.score_trial(recordings / "a.wav")
     assert called.verdict == detector.score_trial(recordings / "a.wav").verdict
+    # As numbers of JSON, which tell 1 from 1.0.
+    assert repr(asdf.Detector(network_file, "cpu", threshold=1).threshold) == "1.0"
 
 
 def test_lengths_of_recordings_are_what_it_expects(recordings):

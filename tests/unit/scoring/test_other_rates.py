@@ -347,3 +347,11 @@ def test_what_is_no_speech_is_not_judged_at_any_rate(network) -> None:
     times = np.arange(3 * 48_000) / 48_000
     tone = (0.3 * np.sin(2 * np.pi * 440 * times)).astype(np.float32)
     assert "no speech found" in detector.score_trial(tone, 48_000).remark
+    [scored] = detector.score_many([(tone, 48_000)], whole=True)
+    assert "no speech found" in scored.remark and scored.verdict is None
+    # A protocol judges every trial.
+    [trial] = detector.score_many([(tone, 48_000)])
+    assert trial.judged and trial.verdict is not None
+    for whole, has_speech in ((True, False), (False, True)):
+        [piece, *_] = detector.pipeline.cut(tone, whole).scored
+        assert piece.has_speech == has_speech
