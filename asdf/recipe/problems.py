@@ -160,10 +160,18 @@ def find_problems(
     process_counts = set()
     for config in configs:
         settings = config.sections()
+        recipe = settings.recipe
         # The processes are started once for all configs.
         process_counts.add(settings.computing.processes)
+        names = dict.fromkeys(recipe.training_sets)
+        for scored in (*recipe.validated_sets, *recipe.evaluation_sets):
+            names |= dict.fromkeys(set_parts(scored, corpora))
         # All configs are checked now, because an error hours later would be too late.
-        checks = settings_checks(settings, folder, corpora, stages)
+        checks: list[Check] = [partial(folders_of, settings.paths, folder)]
+        checks += [partial(find_corpus, name, corpora) for name in names]
+        if stages is not None:
+            checks += [partial(check_stages, recipe, stages), partial(check_work, settings, stages)]
+        checks += [partial(check_choices, settings), partial(left_out_of, recipe)]
         if config.values["front_end.weights"] is None:
             checks.append(partial(check_weights_are_named, settings, folder))
         checks.append(partial(check_workspace, settings.computing.deterministic))
@@ -175,28 +183,6 @@ def find_problems(
         )
         problems += [Problem(config.name, error) for config in configs]
     return problems
-
-
-def settings_checks(
-    settings: Sections,
-    folder: Path,
-    corpora: Mapping[str, Corpus],
-    stages: Mapping[int, Stage] | None,
-) -> list[Check]:
-    """Return the checks of the settings of a run that do not read the disk.
-
-    Args:
-        folder: Folder of the recipe.
-    """
-    recipe = settings.recipe
-    names = list(recipe.training_sets)
-    for scored in (*recipe.validated_sets, *recipe.evaluation_sets):
-        names += set_parts(scored, corpora)
-    checks: list[Check] = [partial(folders_of, settings.paths, folder)]
-    checks += [partial(find_corpus, name, corpora) for name in dict.fromkeys(names)]
-    if stages is not None:
-        checks += [partial(check_stages, recipe, stages), partial(check_work, settings, stages)]
-    return [*checks, partial(check_choices, settings), partial(left_out_of, recipe)]
 
 
 def check_choices(settings: Sections) -> None:
