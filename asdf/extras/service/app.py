@@ -141,8 +141,11 @@ class Asked(BaseModel):
     outline: int = Field(0, ge=0, le=4000)
     """Points of the waveform's outline, for a picture."""
 
-    def read_question(self, window_samples: int) -> Question:
+    def read_question(self, window_samples: int, rate: int) -> Question:
         """Return what is asked of a network that hears windows of up to `window_samples` whole.
+
+        Args:
+            rate: Sampling rate of what the network hears, in Hz.
 
         Raises:
             UsageError: a hop without a window, or windows that leave parts out.
@@ -150,7 +153,7 @@ class Asked(BaseModel):
         windows = None
         if self.window is not None:
             windows = (self.window, self.window / 2 if self.hop is None else self.hop)
-            in_samples(*windows, window_samples)
+            in_samples(*windows, window_samples, rate)
         elif self.hop is not None:
             raise UsageError("hop is the distance between windows: set window too.")
         return Question(windows, self.trial, self.outline)
@@ -224,7 +227,8 @@ def _add_scores(app: FastAPI, service: Service, token: Token | None) -> None:
     async def score(request: Request, asked: Annotated[Asked, Query()]) -> Response:
         """The answer is what `python -m asdf score --json` writes of the recording."""
         _check_token(token, request)
-        question = asked.read_question(service.detector.window_samples)
+        detector = service.detector
+        question = asked.read_question(detector.window_samples, detector.sample_rate)
         with service.slot() as slot:
             hold = partial(service.enlarge, slot, seconds=0)
             upload = await read_upload(request, service.limits, hold)

@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 import asdf
+from asdf.errors import UsageError
 from asdf.extras.service import exchange
+from asdf.extras.service.app import Asked
 from asdf.extras.service.limits import ServiceLimits, for_clients
 from asdf.removed import option_has_left
 from tests.conftest import PATIENCE_S, ROOT
@@ -242,6 +244,13 @@ def test_questions_that_cannot_be_meant(served, query, words):
     answer = served.score(as_file(sound(16000 * 20)), query)
     assert answer.status == 422
     assert words in error_of(answer)
+
+
+def test_windows_are_as_long_as_the_network_hears_at_its_own_rate():
+    question = Asked(window=6).read_question(window_samples=64600, rate=8000)
+    assert question.window == (6, 3)
+    with pytest.raises(UsageError, match="64,600 samples \\(8.075 s\\)"):
+        Asked(window=9).read_question(window_samples=64600, rate=8000)
 
 
 def test_windows_are_limited_by_what_the_network_would_hear(served):
