@@ -249,7 +249,7 @@ def test_questions_that_cannot_be_meant(served, query, words):
 def test_windows_are_as_long_as_the_network_hears_at_its_own_rate():
     question = Asked(window=6).read_question(window_samples=64600, rate=8000)
     assert question.window == (6, 3)
-    with pytest.raises(UsageError, match="64,600 samples \\(8.075 s\\)"):
+    with pytest.raises(UsageError, match=r"64,600 samples \(8.075 s\)"):
         Asked(window=9).read_question(window_samples=64600, rate=8000)
 
 
