@@ -39,9 +39,6 @@ _MIN_SCORED = "network.min_evaluation_utterance_length_in_samples"
 _MAX_SCORED = "network.max_evaluation_utterance_length_in_samples"
 # Their data sets use another length than all others.
 _CONFORMER_SAMPLES = 66800
-_SCORE = "network.score"
-_LOSS = "network.loss"
-_NORMALIZE = "front_end.normalize_waveforms"
 # Layers that identify a class, more specific classes first.
 _MARKS: dict[str, set[str]] = {
     "AASIST": {"GAT_layer_S.att_proj.weight", "master1"},

@@ -47,7 +47,6 @@ from asdf.networks.front_ends.encoder_layers import (
     make_bucket_table,
 )
 from asdf.networks.front_ends.spectral import WINDOW
-from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 # Of filter banks in pretraining.
 _MEAN, _DEVIATION = 15.41663, 6.55582
@@ -194,13 +193,9 @@ class BEATsFrontEnd(PatchFrontEnd):
     """BEATs (Chen et al., ICML 2023): patches of 160 ms and an eighth of 128 mel bands."""
 
     short_name = "beats"
-    model: BEATsEncoder
     sizes_class = BEATsSizes
+    encoder_class = BEATsEncoder
     sizes: BEATsSizes
-
-    def make_model(self, settings: FrontEndSettings) -> nn.Module:
-        """Return the encoder with random weights."""
-        return BEATsEncoder(self.sizes, settings.dropout)
 
     @classmethod
     def read_weights(cls, path: Path) -> PatchWeights:
@@ -239,7 +234,7 @@ class BEATsFrontEnd(PatchFrontEnd):
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the input of the first layer, and each layer's output up to `layers`."""
         x_BPC = self.model.add_positions(self.mask(self.model.patches(waveforms_BT)))
-        yield from self.run_biased_layers(x_BPC, self.model.position_bias)
+        yield from self.run_layers(x_BPC, self.model.position_bias)
 
     def layer_modules(self) -> list[nn.Module]:
         """Return the encoder's layers."""

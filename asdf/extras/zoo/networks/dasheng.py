@@ -161,8 +161,8 @@ class DashengFrontEnd(PatchFrontEnd):
     """Dasheng (Dinkel et al., Interspeech 2024): patches of 40 ms and all of 64 mel bands."""
 
     short_name = "dasheng"
-    model: Any
     sizes_class = DashengSizes
+    encoder_class = DashengEncoder
     sizes: DashengSizes
 
     def set_sizes(self, settings: FrontEndSettings) -> None:
@@ -174,10 +174,6 @@ class DashengFrontEnd(PatchFrontEnd):
         # Windows are centred, so the first one of a patch begins before the recording. The samples
         # reflected there must exist.
         self.window = max((self.sizes.patch - 1) * HOP, WINDOW // 2 + 1)
-
-    def make_model(self, settings: FrontEndSettings) -> nn.Module:
-        """Return the encoder with random weights."""
-        return DashengEncoder(self.sizes, settings.dropout)
 
     @classmethod
     def read_weights(cls, path: Path) -> PatchWeights:
@@ -220,7 +216,7 @@ class DashengFrontEnd(PatchFrontEnd):
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the input of the first layer, and each layer's output up to `layers`."""
         x_BPC = self.model.dropout(self.mask(self.model.patches(waveforms_BT)))
-        yield from self.run_biased_layers(x_BPC, self.model.chunk_bias)
+        yield from self.run_layers(x_BPC, self.model.chunk_bias)
 
     def final_norm(self, x_BLC: Tensor) -> Tensor:
         """Return the layer norm that ends the encoder, if all of its layers are computed."""
@@ -231,10 +227,6 @@ class DashengFrontEnd(PatchFrontEnd):
     def final_norm_parameters(self) -> Iterator[nn.Parameter]:
         """Yield the parameters of the layer norm that ends the encoder."""
         yield from self.model.norm.parameters()
-
-    def layer_modules(self) -> list[nn.Module]:
-        """Return the encoder's layers."""
-        return list(self.model.blocks)
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
         """Yield the parameters of layers above `layers`, and then of the final layer norm."""

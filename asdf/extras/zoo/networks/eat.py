@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +38,6 @@ from asdf.extras.zoo.networks.patches import (
 )
 from asdf.interchange import hugging_face
 from asdf.networks.front_ends.spectral import WINDOW
-from asdf.settings.sections import FrontEnd as FrontEndSettings
 
 # Of filter banks in pretraining.
 _MEAN, _DEVIATION = -4.268, 4.569
@@ -172,13 +171,9 @@ class EATFrontEnd(PatchFrontEnd):
     """EAT (Chen et al., IJCAI 2024): patches of 160 ms and an eighth of 128 mel bands."""
 
     short_name = "eat"
-    model: Any
     sizes_class = EATSizes
+    encoder_class = EATEncoder
     sizes: EATSizes
-
-    def make_model(self, settings: FrontEndSettings) -> nn.Module:
-        """Return the encoder with random weights."""
-        return EATEncoder(self.sizes, settings.dropout)
 
     @classmethod
     def read_weights(cls, path: Path) -> PatchWeights:
@@ -214,14 +209,8 @@ class EATFrontEnd(PatchFrontEnd):
     def states(self, waveforms_BT: Tensor) -> Iterator[Tensor]:
         """Yield the first layer's input and each layer's output, for patches without the token."""
         x_BPC = self.model.with_token(self.mask(self.model.patches(waveforms_BT)))
-        yield x_BPC[:, 1:]
-        layers = self.layer_modules()[: self.layers]
-        for x_BPC in self.run_layers(layers, x_BPC, lambda layer, x_BPC: layer(x_BPC)):
-            yield x_BPC[:, 1:]
-
-    def layer_modules(self) -> list[nn.Module]:
-        """Return the encoder's layers."""
-        return list(self.model.blocks)
+        for state_BPC in self.run_layers(x_BPC):
+            yield state_BPC[:, 1:]
 
     def unused_parameters(self) -> Iterator[nn.Parameter]:
         """Yield the parameters of layers above `layers`, and a token that nothing attends to."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -175,13 +175,16 @@ class PatchFrontEnd(FrontEnd):
 
     Attributes:
         sizes_class: Class of the sizes that `front_end.architecture` states.
+        encoder_class: Class of the network, of these sizes and the dropout.
         sizes: Sizes of the network that was built.
         step: Samples from one column of patches to the next.
         per_step: Number of patches in a column, over frequency.
     """
 
     sample_rate = SAMPLE_RATE
+    model: Any
     sizes_class: ClassVar[type[PatchSizes]]
+    encoder_class: ClassVar[type[nn.Module]]
     cacheable: ClassVar[bool] = True
     sizes: PatchSizes
     step: int
@@ -255,23 +258,6 @@ class PatchFrontEnd(FrontEnd):
         # On average, since all patches of one time begin together.
         self.hop = self.step // self.per_step
 
-    def run_biased_layers(
-        self, x_BPC: Tensor, bias_of: Callable[[int], Tensor | None]
-    ) -> Iterator[Tensor]:
-        """Yield the input of the first layer, and each layer's output up to `layers`.
-
-        Args:
-            bias_of: Function that returns the attention bias for a number of patches.
-        """
-        yield x_BPC
-        layers = self.layer_modules()[: self.layers]
-        if not layers:
-            return
-        bias = bias_of(x_BPC.shape[1])
-        yield from self.run_layers(
-            layers, x_BPC, lambda layer, x_BPC: layer(x_BPC, position_bias=bias)
-        )
-
     def read_sizes(self, settings: FrontEndSettings) -> None:
         """Read `settings.architecture`, and the settings of running layers.
 
@@ -285,19 +271,31 @@ class PatchFrontEnd(FrontEnd):
         self.layer_drop = settings.layer_drop
         self.gradient_checkpointing = settings.gradient_checkpointing
 
+    def make_model(self, settings: FrontEndSettings) -> nn.Module:
+        """Return the encoder with random weights."""
+        return self.encoder_class(self.sizes, settings.dropout)
+
+    def layer_modules(self) -> list[nn.Module]:
+        """Return the encoder's layers."""
+        return list(self.model.blocks)
+
     def run_layers(
-        self,
-        layers: Sequence[nn.Module],
-        x_BPC: Tensor,
-        call: Callable[[nn.Module, Tensor], Tensor],
+        self, x_BPC: Tensor, bias_of: Callable[[int], Tensor | None] = lambda _: None
     ) -> Iterator[Tensor]:
-        """Yield the output of each layer, computed by `call`."""
+        """Yield the input of the first layer, and each layer's output up to `layers`.
+
+        Args:
+            bias_of: Function that returns the attention bias for a number of patches.
+        """
+        yield x_BPC
+        layers = self.layer_modules()[: self.layers]
+        bias = bias_of(x_BPC.shape[1]) if layers else None
         dropped = choose_dropped(len(layers), self.layer_drop, self.training)
         for layer, is_dropped in zip(layers, dropped, strict=True):
             if self.gradient_checkpointing and torch.is_grad_enabled():
-                output_BPC = checkpoint(call, layer, x_BPC, use_reentrant=False)
+                output_BPC = checkpoint(layer, x_BPC, bias, use_reentrant=False)
             else:
-                output_BPC = call(layer, x_BPC)
+                output_BPC = layer(x_BPC, bias)
             # A dropped layer gets zero gradients, so that no process waits for them.
             x_BPC = x_BPC + 0.0 * output_BPC if is_dropped else output_BPC
             yield x_BPC

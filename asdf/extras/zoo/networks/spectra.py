@@ -35,7 +35,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asdf.networks.back_ends.back_end import BackEnd
+from asdf.networks.back_ends.back_end import SizedBackEnd
 from asdf.networks.back_ends.ecapa import ContextualStatistics, NormOfPooled, Res2NetBlock
 from asdf.networks.back_ends.graph_attention import (
     GraphAttention,
@@ -45,7 +45,6 @@ from asdf.networks.back_ends.graph_attention import (
 )
 from asdf.networks.back_ends.graph_back_end import ResidualBlock
 from asdf.networks.casting import in_full_precision, without_autocast
-from asdf.networks.front_ends.front_end import FrontEnd
 from asdf.networks.interface import repeat_short
 from asdf.networks.ssl_detector import PairedDetector, SSLDetector
 from asdf.settings.fields import FRAME_SAMPLES, MAX_CLIP_SAMPLES, OwnSettings, setting
@@ -306,7 +305,7 @@ class SpectraSizes(OwnSettings, section_name="back_end"):
     repeated to"""
 
 
-class SpectraAASISTBackEnd(BackEnd):
+class SpectraAASISTBackEnd(SizedBackEnd):
     """Spectra-AASIST on features (batch, frames, dimension) with 3 to 400 frames.
 
     Attributes:
@@ -314,6 +313,7 @@ class SpectraAASISTBackEnd(BackEnd):
     """
 
     short_name = "spectra_aasist"
+    size_settings = ()
     shortest_frames = POOL
     make_map: ClassVar[MakeMap] = nn.Linear
 
@@ -321,10 +321,6 @@ class SpectraAASISTBackEnd(BackEnd):
         super().__init__()
         self.bridge = Bridge(dimension)
         self.aasist = FourBranches(type(self).make_map)
-
-    @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension)
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 160) and logits (batch, 2) of the first 400 frames."""
@@ -384,20 +380,17 @@ class SpectraECAPA(nn.Module):
         return torch.cat([mean_BC, deviation_BC], dim=1)
 
 
-class SpectraECAPABackEnd(BackEnd):
+class SpectraECAPABackEnd(SizedBackEnd):
     """Spectra-0 on features (batch, frames, dimension) with at least two frames."""
 
     short_name = "spectra_ecapa"
+    size_settings = ()
     shortest_frames = 2
 
     def __init__(self, dimension: int) -> None:
         super().__init__()
         self.bridge = Bridge(dimension)
         self.ecapa_tdnn = SpectraECAPA()
-
-    @classmethod
-    def from_settings(cls, settings: Sections, front_end: FrontEnd) -> BackEnd:
-        return cls(front_end.dimension)
 
     def forward(self, features_BLF: Tensor) -> tuple[Tensor, Tensor]:
         """Return embeddings (batch, 3072) and logits (batch, 2)."""
