@@ -18,13 +18,13 @@ Requires `pip install 'asdf-antispoofing[serve]'`. See docs/service.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asdf.commands.options import Command, WeightsOptions, argument, flag, option
-from asdf.commands.score import SMALL_HELP, DetectorOptions, SpeechCheck, check_threshold
+from asdf.commands.options import Command, argument, flag, option
+from asdf.commands.score import SMALL_HELP, DetectorOptions
 from asdf.extras.service import Address, ServiceLimits, serve
 from asdf.shipped import SMALL
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions(WeightsOptions):
+class ServeOptions(DetectorOptions):
     """Options of the command."""
 
     network: str = argument(SMALL_HELP, "NETWORK", default=SMALL)
@@ -67,23 +67,10 @@ class ServeOptions(WeightsOptions):
         "N",
         ServiceLimits.queue,
     )
-    threshold: float | None = option(
-        "lowest score that is called bona fide", "T", check=check_threshold
-    )
-    device: str = option("device: auto (a GPU if available), cpu, cuda or cuda:1", default="auto")
     threads: int | None = option(
         "number of CPU threads (1 for networks below 10 million parameters or several workers, "
         "else the number of usable cores)",
         "N",
-    )
-    no_parts: bool = flag(
-        "do not search long recordings for spoofed parts; the search makes scoring about three "
-        "times slower"
-    )
-    speech_check: SpeechCheck = option(
-        "speech detector for whole recordings; recordings without speech get no verdict; silero "
-        "needs the package silero-vad",
-        default="built-in",
     )
 
 
@@ -112,16 +99,4 @@ def open_network(args: ServeOptions) -> Detector:
     """
     from asdf.commands.score import open_detector
 
-    threads = args.threads or (1 if args.workers > 1 else None)
-    return open_detector(
-        DetectorOptions(
-            network=args.network,
-            base=args.base,
-            network_folder=args.network_folder,
-            threshold=args.threshold,
-            device=args.device,
-            threads=threads,
-            no_parts=args.no_parts,
-            speech_check=args.speech_check,
-        )
-    )
+    return open_detector(replace(args, threads=args.threads or (1 if args.workers > 1 else None)))
