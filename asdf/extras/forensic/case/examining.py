@@ -155,22 +155,9 @@ def read_outline(path: str, points: int = _POINTS) -> Outline:
     return Outline(samples / SAMPLE_RATE, tuple(low), tuple(high))
 
 
-@dataclass(frozen=True)
-class ErrorRate:
-    """An error rate with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, errors: int, trials: int) -> ErrorRate:
-        """Return the rate of errors among independent trials, see `proportion_bounds`."""
-        return cls(errors / trials, *proportion_bounds(errors, trials))
-
-    def describe(self) -> str:
-        """Return the rate in words."""
-        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f} %)"
+def _error_rate(errors: int, trials: int) -> Interval:
+    """Return the rate of errors among independent trials with its 95 % interval."""
+    return Interval(errors / trials, *proportion_bounds(errors, trials))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +180,8 @@ class Validation:
     trials: str
     curve: DetCurve
     eer: Interval
-    misses: ErrorRate | None
-    false_alarms: ErrorRate | None
+    misses: Interval | None
+    false_alarms: Interval | None
     quality: LlrQuality | None
     tippett: Tippett | None
     is_calibration_set: bool
@@ -215,17 +202,21 @@ class Validation:
             "trials": self.trials,
             "bona_fide": int(self.curve.bona_fide.size),
             "spoof": int(self.curve.spoof.size),
-            "eer": {"value": self.eer.value, "low": self.eer.low, "high": self.eer.high},
+            "eer": _ends(self.eer),
             "is_calibration_set": self.is_calibration_set,
             "is_checked": self.is_checked,
+            "misses": _ends(self.misses),
+            "false_alarms": _ends(self.false_alarms),
+            "quality": None if self.quality is None else vars(self.quality),
         }
-        for name in ("misses", "false_alarms", "quality"):
-            value = getattr(self, name)
-            entry[name] = None if value is None else vars(value)
         if self.tippett is not None:
             entry["misleading_bona_fide"] = self.tippett.misleading_bona_fide
             entry["misleading_spoof"] = self.tippett.misleading_spoof
         return entry
+
+
+def _ends(rate: Interval | None) -> dict[str, float] | None:
+    return None if rate is None else {"value": rate.value, "low": rate.low, "high": rate.high}
 
 
 def validate(
@@ -263,9 +254,9 @@ def validate(
         if calibration is not None:
             decided = Scores.of(scores, calibration.unbounded_llr(scores.scores))
         missed = int(np.sum(decided.bona_fide < threshold))
-        misses = ErrorRate.of(missed, decided.bona_fide.size)
+        misses = _error_rate(missed, decided.bona_fide.size)
         passed = int(np.sum(decided.spoof >= threshold))
-        false_alarms = ErrorRate.of(passed, decided.spoof.size)
+        false_alarms = _error_rate(passed, decided.spoof.size)
     digest = scores.digest()
     return Validation(
         name,

@@ -13,6 +13,7 @@ from pathlib import Path
 from asdf.extras.forensic.case.examining import Case, Examined, FileFacts, Outline, Validation
 from asdf.extras.forensic.case.wording import limits, propositions, statements
 from asdf.metrics.calibration import Calibration
+from asdf.metrics.intervals import Interval
 from asdf.report import Document, Figure, Items, Section, Verdict, document_page, llr_figures
 from asdf.scoring.columns import four_digits, join_placed
 from asdf.scoring.scored import BONA_FIDE, MIXED, SPOOF, Scored, WindowScore
@@ -241,14 +242,18 @@ def _calibration_section(calibration: Calibration | None) -> Section:
     return Section("calibration", "Calibration", sentences, tables)
 
 
+def _rate(rate: Interval) -> str:
+    return f"{100 * rate.value:.1f} % ({100 * rate.low:.1f} to {100 * rate.high:.1f} %)"
+
+
 def _validation_section(validation: Validation | None) -> Section:
     if validation is None:
         return Section("validation", "Validation", ["No validation set was named."])
     sentences = [f"{validation.describe()}."]
     if validation.misses and validation.false_alarms:
         sentences.append(
-            f"At the threshold of this case {validation.misses.describe()} of the bona fide "
-            f"recordings are called spoofs, and {validation.false_alarms.describe()} of the spoofs "
+            f"At the threshold of this case {_rate(validation.misses)} of the bona fide "
+            f"recordings are called spoofs, and {_rate(validation.false_alarms)} of the spoofs "
             "bona fide (95 % intervals, of independent recordings)."
         )
     figures: list[Figure] = []

@@ -69,20 +69,19 @@ class Grid:
 
 
 def make_grid(samples: int, stretch_s: float, bands_hz: Sequence[float]) -> Grid:
-    """Cut a recording into bands and stretches of about `stretch_s`, at most `MAX_STRETCHES`.
-
-    Raises:
-        UsageError: the bands do not ascend from 0 to 8,000 Hz in steps of at least 100 Hz, or
-            stretches are shorter than 0.05 s.
-    """
-    check_cells(stretch_s, bands_hz)
+    """Cut a recording into bands and stretches of about `stretch_s`, at most `MAX_STRETCHES`."""
     count = max(1, round(samples / SAMPLE_RATE / stretch_s))
     edges = np.linspace(0, samples, min(count, MAX_STRETCHES) + 1)
     return Grid(samples, tuple(edges.tolist()), tuple(map(float, bands_hz)))
 
 
 def check_cells(stretch_s: float, bands_hz: Sequence[float]) -> None:
-    """Refuse invalid stretches and bands, see `make_grid`."""
+    """Check stretches and bands.
+
+    Raises:
+        UsageError: the bands do not ascend from 0 to 8,000 Hz in steps of at least 100 Hz, or
+            stretches are shorter than 0.05 s.
+    """
     # `stretch_s < 0.05` would let NaN pass.
     if not stretch_s >= 0.05:
         raise UsageError(

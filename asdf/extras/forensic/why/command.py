@@ -115,7 +115,7 @@ def _explain_all(
     explainer: Explainer, paths: list[str], output: Path, base: str, journal: Journal
 ) -> int:
     """Write the explanations; return how many recordings could not be explained."""
-    from asdf.extras.forensic.why.pictures import explanation_svg, explanation_text
+    from asdf.extras.forensic.why.explanation import explanation_svg, explanation_text
 
     names = [printable(path, one_line=True) for path in paths]
     pictures = numbered([f"{base} - {Path(name).stem}" for name in names])

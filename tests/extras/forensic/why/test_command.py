@@ -11,8 +11,7 @@ import soundfile
 import asdf
 from asdf.__main__ import main
 from asdf.extras.forensic.why.explaining import Explainer, explain
-from asdf.extras.forensic.why.explanation import Options
-from asdf.extras.forensic.why.pictures import explanation_text
+from asdf.extras.forensic.why.explanation import Options, explanation_text
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 # Where the package of the network lies.

@@ -10,8 +10,7 @@ import asdf
 from asdf.errors import AsdfError, UsageError
 from asdf.extras.forensic.why.cells import make_cells, make_grid
 from asdf.extras.forensic.why.explaining import Explainer, explain
-from asdf.extras.forensic.why.explanation import Options
-from asdf.extras.forensic.why.pictures import explanation_text
+from asdf.extras.forensic.why.explanation import Options, explanation_text
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.columns import CANNOT_TELL
 from tests.unit.conftest import small_settings, write_small_network
