@@ -25,7 +25,7 @@ from asdf.hub import parse_name
 from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate
 from asdf.metrics.detection import DetectionCost, cllr, eer, min_cllr
 from asdf.metrics.llr_maps import AUTO, LN10, METHODS, log10_llr
-from asdf.metrics.summary import speakers_of
+from asdf.metrics.summary import known_columns, speakers_of
 from asdf.runs.evaluations import evaluations_in
 from asdf.runs.layout import Layout, NetworkName, corpus_of_file, layout_of_score_file
 from asdf.runs.log import track
@@ -324,7 +324,7 @@ def describe_set(
     if trials is None and layout is not None:
         trials = RunFolder(layout.system).trials(corpus_of_file(path))
     if wanted:
-        scores = select_where(scores, trials, wanted)
+        scores = select_where(scores, known_columns(input_name(path), scores, trials), wanted)
     return CalibrationSet(
         scores,
         corpus_of_file(path) if is_file else None,
@@ -422,25 +422,34 @@ def describe_where(wanted: Mapping[str, Sequence[str]]) -> str:
 
 
 def select_where(
-    scores: Scores, trials: TrialList | None, wanted: Mapping[str, Sequence[str]]
+    scores: Scores, columns: Mapping[str, Sequence[str]], wanted: Mapping[str, Sequence[str]]
 ) -> Scores:
     """Return the scored trials whose columns have the wanted values.
 
     Args:
-        trials: Trials with their columns; None: only the columns of the scores are known.
+        columns: Known columns of the trials, in the order of the scores.
 
     Raises:
         AsdfError: there is no such column or value, or no such trial of a class.
     """
     matches = np.ones(len(scores), bool)
     for column, values in wanted.items():
-        cells = _cells_of(scores, trials, column)
+        if column not in columns:
+            there = (
+                f"Known columns: {', '.join(sorted(columns))}."
+                if columns
+                else "They have no columns."
+            )
+            raise AsdfError(
+                f"--where {column}=...: the trials have no such column. {there} Columns come from "
+                "the label file of --protocol, or from the run that contains the scores."
+            )
         for value in values:
-            if value not in cells:
+            if value not in columns[column]:
                 raise AsdfError(
-                    f"--where {column}={value}: no trial matches. {_count_values(cells)}"
+                    f"--where {column}={value}: no trial matches. {_count_values(columns[column])}"
                 )
-        matches &= np.isin(cells, values)
+        matches &= np.isin(columns[column], values)
     selected = scores.select(np.flatnonzero(matches))
     for name, label in (("bona fide", 1), ("spoofed", 0)):
         if (selected.labels == label).any():
@@ -448,30 +457,13 @@ def select_where(
         # What would remain under each condition alone.
         known = []
         for column in wanted:
-            of_class = np.array(_cells_of(scores, trials, column))[scores.labels == label].tolist()
+            of_class = np.array(columns[column])[scores.labels == label].tolist()
             known.append(f"{column} of the {name} trials: {_count_values(of_class)}")
         raise AsdfError(
             f"--where {describe_where(wanted)}: {len(selected):,} trials match, but none is "
             f"{name}, and a calibration needs both classes. {' '.join(known)}"
         )
     return selected
-
-
-def _cells_of(scores: Scores, trials: TrialList | None, column: str) -> list[str]:
-    """Return the value of each scored trial in a column, '' if unknown."""
-    if trials is None:
-        trials = scores
-    if column not in trials.columns:
-        names = sorted(trials.columns)
-        there = f"Known columns: {', '.join(names)}." if names else "They have no columns."
-        raise AsdfError(
-            f"--where {column}=...: the trials have no such column. {there} Columns come from the "
-            "label file of --protocol, or from the run that contains the scores."
-        )
-    cells = trials.columns[column]
-    # Scores may have another order than the label file, or fewer trials.
-    indices = map(trials.index_of, scores.ids)
-    return ["" if index is None else cells[index] for index in indices]
 
 
 def _count_values(cells: Sequence[str]) -> str:
