@@ -24,7 +24,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
@@ -41,11 +40,10 @@ from asdf.extras.service.answers import (
 )
 from asdf.extras.service.exchange import Exchanges, refusal_response
 from asdf.extras.service.limits import Refusal
-from asdf.extras.service.service import Question, Service
+from asdf.extras.service.service import Asked, Service
 from asdf.extras.service.uploads import read_upload, unknown_name, watch_client
 from asdf.facts import AUDIO_SUFFIXES
 from asdf.scoring.parts import part_window
-from asdf.scoring.whole_recording import in_samples
 from asdf.version import VERSION
 
 _SCRIPTS = (
@@ -127,38 +125,6 @@ _REFUSALS = {
 }
 
 
-class Asked(BaseModel):
-    """The parameters of a request for a score; any other is refused."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
-    window: float | None = None
-    """Seconds of a window: scores over time as well."""
-    hop: float | None = None
-    """Seconds from the start of a window to the next; else half a window."""
-    trial: bool = False
-    """Score the beginning only, as a trial of the network's protocol."""
-    outline: int = Field(0, ge=0, le=4000)
-    """Points of the waveform's outline, for a picture."""
-
-    def read_question(self, window_samples: int, rate: int) -> Question:
-        """Return what is asked of a network that hears windows of up to `window_samples` whole.
-
-        Args:
-            rate: Sampling rate of what the network hears, in Hz.
-
-        Raises:
-            UsageError: a hop without a window, or windows that leave parts out.
-        """
-        windows = None
-        if self.window is not None:
-            windows = (self.window, self.window / 2 if self.hop is None else self.hop)
-            in_samples(*windows, window_samples, rate)
-        elif self.hop is not None:
-            raise UsageError("hop is the distance between windows: set window too.")
-        return Question(windows, self.trial, self.outline)
-
-
 def make_app(service: Service, token: Token | None, names: Names) -> ASGIApp:
     """Make the application.
 
@@ -228,12 +194,12 @@ def _add_scores(app: FastAPI, service: Service, token: Token | None) -> None:
         """The answer is what `python -m asdf score --json` writes of the recording."""
         _check_token(token, request)
         detector = service.detector
-        question = asked.read_question(detector.window_samples, detector.sample_rate)
+        asked.check(detector.window_samples, detector.sample_rate)
         with service.slot() as slot:
             hold = partial(service.enlarge, slot, seconds=0)
             upload = await read_upload(request, service.limits, hold)
             async with watch_client(request) as gone:
-                document = await service.answer(upload, question, gone, slot)
+                document = await service.answer(upload, asked, gone, slot)
         return JSONResponse(document)
 
 

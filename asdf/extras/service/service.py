@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from asdf.data.threads import Threads
 from asdf.errors import AsdfError, UsageError
@@ -58,20 +59,40 @@ class Slot:
     reading: Future[Any] | None = None
 
 
-@dataclass(frozen=True)
-class Question:
-    """The options of a request.
+class Asked(BaseModel):
+    """The parameters of a request for a score; any other is refused."""
 
-    Attributes:
-        window: Length and hop of the windows for scores over time, in seconds.
-        trial: Whether to score the beginning of the recording, as a trial of the network's
-            protocol.
-        points: Number of points of the waveform's outline; 0: none.
-    """
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    window: tuple[float, float] | None = None
+    window: float | None = None
+    """Seconds of a window: scores over time as well."""
+    hop: float | None = None
+    """Seconds from the start of a window to the next; else half a window."""
     trial: bool = False
-    points: int = 0
+    """Score the beginning only, as a trial of the network's protocol."""
+    outline: int = Field(0, ge=0, le=4000)
+    """Points of the waveform's outline, for a picture."""
+
+    @property
+    def windows(self) -> tuple[float, float] | None:
+        """Length and hop of the windows in seconds; None without windows."""
+        if self.window is None:
+            return None
+        return self.window, self.window / 2 if self.hop is None else self.hop
+
+    def check(self, window_samples: int, rate: int) -> None:
+        """Check the windows for a network that hears up to `window_samples` whole.
+
+        Args:
+            rate: Sampling rate of what the network hears, in Hz.
+
+        Raises:
+            UsageError: a hop without a window, or windows that leave parts out.
+        """
+        if self.windows is not None:
+            in_samples(*self.windows, window_samples, rate)
+        elif self.hop is not None:
+            raise UsageError("hop is the distance between windows: set window too.")
 
 
 @dataclass(frozen=True)
@@ -182,7 +203,7 @@ class Service:
             slot.places = max(places, slot.places)
 
     async def answer(
-        self, upload: Upload, question: Question, gone: asyncio.Future[None], slot: Slot
+        self, upload: Upload, asked: Asked, gone: asyncio.Future[None], slot: Slot
     ) -> dict[str, Any]:
         """Return the document on a recording.
 
@@ -196,7 +217,7 @@ class Service:
         self.counts.received_bytes.inc(len(upload.content))
         wait = Wait(time.monotonic() + self.limits.request_s, threading.Event())
         name = upload.name or "-"
-        reading = self._readers.submit(self._decode, upload, question, wait, slot)
+        reading = self._readers.submit(self._decode, upload, asked, wait, slot)
         slot.reading = reading
         passing: list[Future[Any]] = []
         speakers = []
@@ -211,7 +232,7 @@ class Service:
                 passing.append(self.passes.submit(cut, side))
                 sides.append((await wait_for(passing[-1], gone, wait))[0])
             if sides:
-                result = join_channels(result, decoded.why, sides, question.trial)
+                result = join_channels(result, decoded.why, sides, asked.trial)
             for speaker, pieces in decoded.speakers:
                 alone = Scored(0, None, error="this speaker never speaks alone", name=name)
                 if pieces is not None:
@@ -230,9 +251,10 @@ class Service:
         self.counts.recordings.inc()
         self.counts.audio_seconds.inc(result.seconds or 0)
         # A page draws the outline, and shows what columns say.
-        is_shown = question.points > 0
-        asked = (question.trial, question.window)
-        document = self.documents.make(result, windows, *asked, is_shown=is_shown)
+        is_shown = asked.outline > 0
+        document = self.documents.make(
+            result, windows, asked.trial, asked.windows, is_shown=is_shown
+        )
         document["recordings"][0]["sha256"] = decoded.sha256
         if speakers:
             document["speakers"] = [entry_of(each, is_shown=is_shown) for each in speakers]
@@ -240,7 +262,7 @@ class Service:
             document["outline"] = decoded.outline
         return document
 
-    def _decode(self, upload: Upload, question: Question, wait: Wait, slot: Slot) -> _Decoded:
+    def _decode(self, upload: Upload, asked: Asked, wait: Wait, slot: Slot) -> _Decoded:
         """Decode a recording and cut it.
 
         Raises:
@@ -257,22 +279,22 @@ class Service:
             heard = [(side.name, decode_upload(side, wait, hold)) for side in differing]
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
-        self._check_work(len(waveform), question)
+        self._check_work(len(waveform), asked)
         return _Decoded(
-            pipeline.cut(waveform, not question.trial, question.window),
-            outline(waveform, question.points) if question.points else None,
+            pipeline.cut(waveform, not asked.trial, asked.windows),
+            outline(waveform, asked.outline) if asked.outline else None,
             recording_digest(upload.content),
-            self._cut_speakers(waveform, upload, question) if upload.turns else (),
+            self._cut_speakers(waveform, upload, asked) if upload.turns else (),
             why,
-            [(name, pipeline.cut(samples, not question.trial)) for name, samples in heard],
+            [(name, pipeline.cut(samples, not asked.trial)) for name, samples in heard],
         )
 
-    def _check_work(self, samples: int, question: Question) -> None:
+    def _check_work(self, samples: int, asked: Asked) -> None:
         """Refuse windows that would take the network too long."""
-        if question.window is None:
+        if asked.windows is None:
             return
         rate = self._pipeline.audio.sample_rate
-        window, hop = in_samples(*question.window, rate=rate)
+        window, hop = in_samples(*asked.windows, rate=rate)
         count = count_windows(samples, window, hop)
         heard = count * self._pipeline.scorer.scored_samples(window)
         if heard > self.limits.max_heard_s * rate:
@@ -282,7 +304,7 @@ class Service:
             )
 
     def _cut_speakers(
-        self, waveform: np.ndarray, upload: Upload, question: Question
+        self, waveform: np.ndarray, upload: Upload, asked: Asked
     ) -> list[tuple[Speaker, Pieces | None]]:
         """Return the speech of each speaker of a conversation alone.
 
@@ -290,7 +312,7 @@ class Service:
             UsageError: a trial score is requested, which is of a whole recording.
             AsdfError: the turns cannot be read, or are of another recording.
         """
-        if question.trial:
+        if asked.trial:
             raise UsageError("trial applies to whole recordings, not to their speakers.")
         known = read_speakers(_RTTM, lines_of(io.BytesIO(upload.turns), _RTTM))
         audio = self._pipeline.audio

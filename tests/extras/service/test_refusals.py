@@ -18,8 +18,8 @@ import pytest
 import asdf
 from asdf.errors import UsageError
 from asdf.extras.service import exchange
-from asdf.extras.service.app import Asked
 from asdf.extras.service.limits import ServiceLimits, for_clients
+from asdf.extras.service.service import Asked
 from asdf.removed import option_has_left
 from tests.conftest import PATIENCE_S, ROOT
 from tests.extras.service.conftest import LIMITS, TESTS, as_file, as_form, running, wait_for
@@ -247,10 +247,11 @@ def test_questions_that_cannot_be_meant(served, query, words):
 
 
 def test_windows_are_as_long_as_the_network_hears_at_its_own_rate():
-    question = Asked(window=6).read_question(window_samples=64600, rate=8000)
-    assert question.window == (6, 3)
+    asked = Asked(window=6)
+    asked.check(window_samples=64600, rate=8000)
+    assert asked.windows == (6, 3)
     with pytest.raises(UsageError, match=r"64,600 samples \(8.075 s\)"):
-        Asked(window=9).read_question(window_samples=64600, rate=8000)
+        Asked(window=9).check(window_samples=64600, rate=8000)
 
 
 def test_windows_are_limited_by_what_the_network_would_hear(served):

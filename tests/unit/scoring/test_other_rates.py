@@ -23,7 +23,7 @@ from asdf.data.lengths import measure_lengths
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.evaluation import write_scores
-from asdf.extras.service.service import Question, Slot
+from asdf.extras.service.service import Asked, Slot
 from asdf.extras.service.uploads import Upload, Wait
 from asdf.networks import build_network
 from asdf.settings import Sections
@@ -334,7 +334,7 @@ def test_the_service_hears_speakers_of_a_chosen_channel(tmp_path) -> None:
     upload = Upload(content, "call.wav", turns)
     with running(detector, LIMITS) as served:
         wait = Wait(time.monotonic() + 60, Event())
-        decoded = served.service._decode(upload, Question(), wait, Slot())
+        decoded = served.service._decode(upload, Asked(), wait, Slot())
     ((speaker, pieces),) = decoded.speakers
     assert speaker.name == "a" and pieces is not None and pieces.total == 48_000
     windows = detector.pipeline.score(pieces.all)
