@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from asdf.metrics.calibration import Calibration
 
 
-_OF_COLUMNS = filter(None, (column.learns_with for column in find_columns().values()))
+_OF_COLUMNS = [each.learns_with for each in find_columns().values() if each.learns_with]
 
 
 @dataclass(frozen=True, kw_only=True)
