@@ -183,8 +183,8 @@ def calibrate(network: Path, mini: Path, runs: Path) -> Calibration:
     scores = read_system_scores(path, trials, False)
     learnt_from = describe_set(path, scores, trials.trials, {}, ())
     learnt_from = replace(learnt_from, name="mini, attacks and speakers that training lacked")
-    learnt = learn_calibration(learnt_from)
-    print(describe_learnt(path, learnt_from, learnt))
+    calibration, cllrs = learn_calibration(learnt_from)
+    print(describe_learnt(path, learnt_from, calibration, cllrs))
     dev = runs / "dev.txt"
     run("score", network, mini / "dev_list.txt", "--folder", mini, "--scores", dev)
     everyone = read_protocol_option(ProtocolOptions(protocol=mini / PROTOCOL.format(PARTS["dev"])))
@@ -192,7 +192,6 @@ def calibrate(network: Path, mini: Path, runs: Path) -> Calibration:
     unseen = describe_set(dev, of_dev, everyone.trials, {}, ())
     options = CalibrateOptions(network=str(network))
     learning = Learning(str(network), dev, mini, unseen, False, options)
-    calibration = learnt.calibration
     for column in find_columns().values():
         calibration = column.learn(calibration, learning)
     return replace(calibration, others={**calibration.others, "levels": levels})

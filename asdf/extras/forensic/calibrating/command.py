@@ -156,12 +156,11 @@ def main(arguments: list[str]) -> int:
     check_networks_of([network], [path], [scores], args.folder)
     learnt_from = describe_set(path, scores, protocol.trials, wanted, read.evaluations)
     try:
-        learnt = learn_calibration(learnt_from, cost, args.method)
+        calibration, cllrs = learn_calibration(learnt_from, cost, args.method)
     except AsdfError as error:
         raise AsdfError(f"{input_name(path)}: {error}") from None
     out = args.output or Path(network)
-    calibration = learnt.calibration
-    show(describe_learnt(path, learnt_from, learnt))
+    show(describe_learnt(path, learnt_from, calibration, cllrs))
     learning = Learning(network, path, args.folder, learnt_from, read.is_fused, args)
     for column in find_columns().values():
         calibration = column.learn(calibration, learning)

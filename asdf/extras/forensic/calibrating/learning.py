@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,27 +46,19 @@ _FEW_TRIALS = 30
 _VALUES_SHOWN = 12
 
 
-@dataclass(frozen=True)
-class Learnt:
-    """A calibration with the Cllr by which its method was chosen.
-
-    Attributes:
-        cllrs: Cross-validated Cllr in bits by method; None for a method that cannot be fitted
-            without some fold; empty if there are too few trials or speakers of a class.
-    """
-
-    calibration: Calibration
-    cllrs: Mapping[str, float | None]
-
-
 def learn_calibration(
     learnt_from: CalibrationSet, cost: DetectionCost | None = None, method: str = AUTO
-) -> Learnt:
+) -> tuple[Calibration, dict[str, float | None]]:
     """Learn a calibration with its bounds, its intervals, and a description of its set.
 
     Args:
         cost: Costs that determine the Bayes threshold; None: the threshold at the EER.
         method: Method of `llr_maps.METHODS`, or 'auto'.
+
+    Returns:
+        The calibration, and the cross-validated Cllr in bits by which its method was chosen, by
+        method: None if it cannot be fitted without some fold; empty if there are too few trials or
+        speakers of a class.
 
     Raises:
         AsdfError: as `calibrate`.
@@ -89,12 +81,16 @@ def learn_calibration(
             if value is not None and (lowest is None or value < lowest - _WORTH_IT):
                 method, lowest = name, value
     calibration = calibrate(scores.bona_fide, scores.spoof, cost, method, units)
-    return Learnt(learnt_from.describe(calibration, cllrs.get(method)), cllrs)
+    return learnt_from.describe(calibration, cllrs.get(method)), cllrs
 
 
-def describe_learnt(path: Path, learnt_from: CalibrationSet, learnt: Learnt) -> str:
+def describe_learnt(
+    path: Path,
+    learnt_from: CalibrationSet,
+    calibration: Calibration,
+    cllrs: Mapping[str, float | None],
+) -> str:
     """Return the lines about a calibration learnt from the score file `path`."""
-    calibration = learnt.calibration
     bona_fide, spoof = learnt_from.scores.bona_fide, learnt_from.scores.spoof
     precision = in_precision(how_scored(path).precision)
     where = f" with {learnt_from.where}" if learnt_from.where else ""
@@ -111,7 +107,7 @@ def describe_learnt(path: Path, learnt_from: CalibrationSet, learnt: Learnt) -> 
     folds_of = calibration.folds_of
     parts = [
         f"{method} {'cannot be fitted' if value is None else f'{value:.4f}'}"
-        for method, value in learnt.cllrs.items()
+        for method, value in cllrs.items()
     ]
     if parts:
         lines.append(

@@ -79,7 +79,7 @@ def read_lhotse(pattern: str, split: str, folder: Path, columns: Columns) -> tup
         AsdfError: a manifest does not exist or is damaged, a cut is not a part of a recording or
             has no label, or a label has no meaning.
     """
-    manifests = find_shards(
+    base, manifests = find_shards(
         pattern,
         folder,
         lambda name: name.endswith(_MANIFESTS) and "cuts" in name,
@@ -87,23 +87,23 @@ def read_lhotse(pattern: str, split: str, folder: Path, columns: Columns) -> tup
     )
     rows = ShardRows(pattern)
     root: Path | None = None
-    above = manifests.folder.absolute().parents[:_PARENTS]
-    candidates = [manifests.folder, *above, folder, Path()]
+    above = base.absolute().parents[:_PARENTS]
+    candidates = [base, *above, folder, Path()]
     if stated := columns.names.get(ROOT):
         candidates = [Path(stated).expanduser()]
     lengths_s: dict[str, float] = {}
-    for manifest in manifests.names:
+    for manifest in manifests:
         if not manifest.endswith(_MANIFESTS):
             raise AsdfError(
-                f"{manifests.folder / manifest} is not a manifest of JSON lines: lhotse copy OLD "
+                f"{base / manifest} is not a manifest of JSON lines: lhotse copy OLD "
                 "NEW.jsonl.gz makes one."
             )
-        for number, cut in _cuts(manifests.folder / manifest, rows, manifest):
+        for number, cut in _cuts(base / manifest, rows, manifest):
             if root is None and not cut.source.startswith("/"):
                 root = _root_of(cut.source, candidates)
             lengths_s[cut.source] = cut.seconds
             rows.add(part_path(cut.source, cut.part), cut.fields, number)
-    tree = Tree(root or manifests.folder)
+    tree = Tree(root or base)
     trials = rows.trials(columns)
     _compare_lengths(pattern, tree.root, lengths_s)
     inner = (name for name in trials.ids if not name.startswith("/"))
@@ -252,15 +252,15 @@ def read_shar(pattern: str, split: str, folder: Path, columns: Columns) -> tuple
         AsdfError: a shard is missing or damaged, a cut has no recording or no label, or a label has
             no meaning.
     """
-    found = find_shards(pattern, folder)
+    base, folders = find_shards(pattern, folder)
     rows = ShardRows(pattern)
     shards: list[tuple[str, str]] = []
-    for name in found.names:
-        files = (found.folder / name).iterdir()
+    for name in folders:
+        files = (base / name).iterdir()
         indices = [match.group(1) for path in files if (match := _CUTS.fullmatch(path.name))]
         if not indices:
             raise AsdfError(
-                f"{found.folder / name}: cuts.000000.jsonl.gz, as written by SharWriter, is "
+                f"{base / name}: cuts.000000.jsonl.gz, as written by SharWriter, is "
                 "missing. Name the folder of the shards, or lhotse:CUTS.jsonl.gz without tars."
             )
         shards += [(name, index) for index in sorted(indices)]
@@ -268,10 +268,10 @@ def read_shar(pattern: str, split: str, folder: Path, columns: Columns) -> tuple
     for name, index in track(shards, len(shards), "reading the cuts of shards", unit="shards"):
         tar = f"{name}/recording.{index}.tar".lstrip("/")
         tars.append(tar)
-        location = find_folder(found.folder / tar)
+        location = find_folder(base / tar)
         if location is None:
             raise AsdfError(
-                f"{found.folder / tar} does not exist: each cuts.N.jsonl.gz needs a recording.N.tar"
+                f"{base / tar} does not exist: each cuts.N.jsonl.gz needs a recording.N.tar"
             )
         # The name of a cut may contain dots.
         names = filter(is_recording, location.archive.names())
@@ -280,17 +280,17 @@ def read_shar(pattern: str, split: str, folder: Path, columns: Columns) -> tuple
         # JSON lines next to the cuts are further fields. Sorted, since of equal ones the last
         # counts, and folders are listed in any order.
         others: dict[str, dict[str, str]] = {}
-        for path in sorted((found.folder / name).glob(f"*.{index}.jsonl.gz")):
+        for path in sorted((base / name).glob(f"*.{index}.jsonl.gz")):
             for _, entry in _entries(path, rows, path.name) if path.name[:5] != "cuts." else ():
                 plain = plain_fields(entry)
                 others.setdefault(plain.pop("cut_id", ""), {}).update(plain)
-        for number, cut in _cuts(found.folder / cuts, rows, cuts):
+        for number, cut in _cuts(base / cuts, rows, cuts):
             if cut.name not in members:
                 rows.problems.append(f"{cuts}, line {number}: {tar} has no {cut.name!r}")
                 continue
             fields = {**cut.fields, **others.get(cut.name, {})}
             rows.add(f"{tar}/{part_path(members[cut.name], cut.part)}", fields, number)
-    return Reading(rows.trials(columns), audio=tuple(tars)), Tree(found.folder)
+    return Reading(rows.trials(columns), audio=tuple(tars)), Tree(base)
 
 
 LHOTSE = KnownCorpus(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from asdf.errors import AsdfError, UsageError
 from asdf.text import lines_and_more, quoted_and_more
@@ -32,22 +32,10 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _WILD = re.compile(r"[{*\[]")
 
 
-class Shards(NamedTuple):
-    """Shards below a folder.
-
-    Attributes:
-        folder: Folder that contains all shards.
-        names: Paths relative to it.
-    """
-
-    folder: Path
-    names: list[str]
-
-
 def find_shards(
     pattern: str, folder: Path, is_shard: Callable[[str], bool] | None = None, without: str = ""
-) -> Shards:
-    """Return the shards of a pattern.
+) -> tuple[Path, list[str]]:
+    """Return the folder that contains all shards of a pattern, and their paths relative to it.
 
     Args:
         pattern: Path, with `{000..099}`, `{de,en}` or `*` for several shards.
@@ -71,7 +59,7 @@ def find_shards(
             names = sorted(filter(is_shard, (each.name for each in path.iterdir())))
         if not names:
             raise AsdfError(f"{path}: {without}")
-        return Shards(path, names)
+        return path, names
     root, names = path.parent, [path.name]
     if wild:
         root = Path("/".join(parts[: wild[0]]) or ("/" if str(path).startswith("/") else "."))
@@ -91,7 +79,7 @@ def find_shards(
             f"{root}: {len(missing)} of the {len(names)} named shards do not exist: "
             f"{quoted_and_more(missing, _SHOWN)}. Check the path, or leave them out of the name."
         )
-    return Shards(root, names)
+    return root, names
 
 
 def _expand(pattern: str) -> Iterator[str]:

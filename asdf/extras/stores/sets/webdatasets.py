@@ -45,14 +45,14 @@ def read_webdataset(
             label has no meaning.
     """
     without = "no shards (*.tar) found. Check the path."
-    shards = find_shards(pattern, folder, lambda name: name.endswith(".tar"), without)
+    root, shards = find_shards(pattern, folder, lambda name: name.endswith(".tar"), without)
     rows = ShardRows(pattern)
     what = "reading what shards say of their recordings"
-    for shard in track(shards.names, len(shards.names), what, unit="shards"):
-        location = find_folder(shards.folder / shard)
+    for shard in track(shards, len(shards), what, unit="shards"):
+        location = find_folder(root / shard)
         if location is None:
             raise AsdfError(
-                f"{shards.folder / shard} is not a tar. Name shards, or the folder that holds them."
+                f"{root / shard} is not a tar. Name shards, or the folder that holds them."
             )
         archive = location.archive
         names = list(archive.names())
@@ -64,7 +64,7 @@ def read_webdataset(
                     with rows.noting(f"{shard}/{key}.{end}"):
                         fields.update(_fields_of(archive, end, position, columns))
                 rows.add(f"{shard}/{names[members[recording]]}", fields)
-    return Reading(rows.trials(columns), audio=tuple(shards.names)), Tree(shards.folder)
+    return Reading(rows.trials(columns), audio=tuple(shards)), Tree(root)
 
 
 def _samples(archive: Archive, names: list[str]) -> Iterator[tuple[str, dict[str, int]]]:
