@@ -78,15 +78,13 @@ LAYOUTS: dict[str, str] = {
 }
 """Module of each function that `asdf.interchange` offers for layouts of others, by name."""
 
-EXPORTS: dict[str, str] = {
-    "ssl_anti_spoofing": f"{_ZOO}.layouts.published.write_published",
-    "aasist": f"{_ZOO}.layouts.published.write_published",
-    "rawnet2": f"{_ZOO}.layouts.published.write_published",
-    "antideepfake": f"{_ZOO}.layouts.published.write_published",
-    "df_arena": f"{_ZOO}.layouts.published.write_published",
-    "transformers_classifier": f"{_ZOO}.layouts.published.write_published",
-    "published": f"{_ZOO}.layouts.published.write_published",
-}
+EXPORTS: dict[str, str] = dict.fromkeys(
+    (
+        *("ssl_anti_spoofing", "aasist", "rawnet2", "antideepfake", "df_arena"),
+        *("transformers_classifier", "published"),
+    ),
+    f"{_ZOO}.layouts.published.write_published",
+)
 """Function that writes each layout of `export`, by name: of the name, OUT, network and file."""
 
 ENCODERS: dict[str, str] = {

@@ -474,8 +474,6 @@ _LANDLINE = _plain(lambda waveform, grade: transcode(limited(waveform, _TELEPHON
 _NOISE = partial(with_recorded, "noise")
 _MUSIC = partial(with_recorded, "music")
 _RESAMPLED = _plain(resampled)
-_TEMPO = _plain(stretch)
-_PITCH = _plain(shift_pitch)
 # `at_speed` resamples from a whole number of Hz.
 _SPEED = _plain(lambda waveform, percent: at_speed(waveform, round(percent)))
 _GAIN = _plain(lambda waveform, decibels: (waveform * 10 ** (decibels / 20)).astype(np.float32))
