@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -43,18 +42,24 @@ def code_files(recipe_folder: Path, class_paths: Iterable[str]) -> dict[str, Pat
     paths = [recipe_folder / "run.py", *sorted((recipe_folder / "configs").glob("*.py"))]
     # Modules that only other stages need are not loaded, but named in a setting.
     candidates = {recipe_folder / f"{module.replace('.', '/')}.py" for module in modules}
-    # A copy of the names, since another thread may import a module meanwhile.
-    candidates.update(filter(None, map(_file_of, list(sys.modules))))
     # An environment or this package may be installed in the recipe's folder.
     installed = (_PACKAGE, Path(sys.prefix).resolve(), Path(sys.base_prefix).resolve())
+    # Thousands of modules are of packages, and resolving a path looks up each of its parts.
+    packages = tuple(f"{path}{os.sep}" for path in installed if path not in recipe_folder.parents)
+    # A copy, since another thread may import a module meanwhile.
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and not file.startswith(packages):
+            candidates.add(Path(file).resolve())
     others = tuple(folder for folder in installed if folder.is_relative_to(recipe_folder))
     inside = [path for path in candidates if path.is_relative_to(recipe_folder)]
     paths += sorted(path for path in inside if not any(map(path.is_relative_to, others)))
     files = {str(path.relative_to(recipe_folder)): path for path in paths if path.is_file()}
-    for module in modules:
-        path = _file_of(module)
-        if path and not path.is_relative_to(_PACKAGE) and not path.is_relative_to(recipe_folder):
-            files[f"elsewhere/{module}{path.suffix}"] = path
+    for name in modules:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        path = Path(file).resolve() if isinstance(file, str) else _PACKAGE
+        if path.is_file() and not any(map(path.is_relative_to, (_PACKAGE, recipe_folder))):
+            files[f"elsewhere/{name}{path.suffix}"] = path
     return files
 
 
@@ -77,20 +82,6 @@ def save_code(files: Mapping[str, Path], folder: Path) -> dict[str, str]:
         if path.is_file() and str(path.relative_to(folder)) not in digests:
             path.unlink()
     return digests
-
-
-def _file_of(module: str) -> Path | None:
-    """Return the file of a module; None if it is not loaded or is built in."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if not isinstance(file, str) or not Path(file).is_file():
-        return None
-    return _resolved(file)
-
-
-# Each start asks for thousands of modules, and resolving a path looks up each of its parts.
-@cache
-def _resolved(file: str) -> Path:
-    return Path(file).resolve()
 
 
 _PACKAGES = ("asdf-antispoofing", "torch", "torchaudio", "numpy", "soundfile", "tqdm")
