@@ -21,6 +21,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tokenize
 from collections.abc import Iterable
 from dataclasses import is_dataclass, make_dataclass
 from importlib.util import find_spec
@@ -53,9 +54,8 @@ RESERVED = (
 )
 """Methods of `Settings` and `Sections` that a section of the same name would hide."""
 
-# What follows `import` and `from` on a line: modules, and names, which do no harm.
-_IMPORTS = re.compile(r"^\s*(?:from|import)\s+(.*)$", re.MULTILINE)
-_MODULE = re.compile(r"[.,;]")
+# What follows `import` and `from` in a line: modules, and names, which do no harm.
+_IMPORTS = re.compile(r"(?:^|[:;])\s*(?:from|import)\s+(.*)$", re.MULTILINE)
 # Arguments that the project itself passes to a constructor.
 _SET_BY_US = {"params", "lr", "weight_decay", "fused", "capturable", "differentiable"}
 
@@ -161,8 +161,9 @@ def _may_declare(class_path: str, folder: Path | None) -> bool:
         package = module_name.partition(".")[0]
         return package in sys.modules or find_spec(package) is not None
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        with tokenize.open(file) as module:  # in the encoding that it states
+            text = module.read()
+    except (OSError, SyntaxError, ValueError):
         # The code that needs the class reports this.
         return False
     name = re.escape(class_name)
@@ -173,8 +174,8 @@ def _may_declare(class_path: str, folder: Path | None) -> bool:
         return True
     # A module in the folder may hold a base of the class; a relative import is of the folder
     # itself, which need not have an __init__.py.
-    imported = " ".join(_IMPORTS.findall(text)).split()
-    return any(word[0] == "." or module_file(_MODULE.split(word)[0], folder) for word in imported)
+    imported = re.findall(r"[.\w]+", " ".join(_IMPORTS.findall(text)))
+    return any(word[0] == "." or module_file(word.partition(".")[0], folder) for word in imported)
 
 
 def _check_section(kind: type[OwnSettings], other: type[OwnSettings] | None) -> None:

@@ -136,10 +136,20 @@ def test_only_named_modules_that_may_declare_are_imported(here: Path, module: Pa
     assert "plain" not in sys.modules and "unnamed" not in sys.modules
 
 
-def test_a_declaration_may_be_inherited_from_another_module(here: Path, module: Path) -> None:
-    (here / "derived.py").write_text(
-        "from my_network import Network as Base\n\nclass Network(Base): ...\n"
-    )
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from my_network import Network as Base",
+        "from my_network import (\n    Network as Base,\n)",
+        "import os,my_network\nBase = my_network.Network",
+        "if True: from my_network import Network as Base",
+        "# coding: latin-1\nfrom my_network import Network as Base  # f\xfcr",
+    ],
+)
+def test_a_declaration_may_be_inherited_from_another_module(
+    here: Path, module: Path, line: str
+) -> None:
+    (here / "derived.py").write_text(f"{line}\n\nclass Network(Base): ...\n", "latin-1")
     config = read(here, "network.network_class = 'derived.Network'")
     assert list(config.catalogue.declared) == ["head"]
 
