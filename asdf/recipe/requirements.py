@@ -44,8 +44,14 @@ def class_checks(settings: Sections, folder: Path) -> list[Check]:
     Args:
         folder: Folder of the recipe with the user's own modules.
     """
+    # Separately, so that a dry run reports all that are missing.
+    found: list[Check] = [
+        partial(find_network_class, settings.network.network_class, folder),
+        partial(find_front_end_class, settings.front_end, folder),
+        partial(find_back_end_class, settings.back_end, folder),
+    ]
     checks = (
-        check_ends,
+        check_inputs,
         find_loss_class,
         check_tasks,
         find_sampler,
@@ -53,19 +59,18 @@ def class_checks(settings: Sections, folder: Path) -> list[Check]:
         find_schedule,
         find_training_step,
     )
-    return [partial(check, settings, folder) for check in checks]
+    return [*found, *(partial(check, settings, folder) for check in checks)]
 
 
-def check_ends(settings: Sections, folder: Path) -> None:
-    """Check the classes of the network, its front end and its back end.
+def check_inputs(settings: Sections, folder: Path) -> None:
+    """Check the audio, or the saved features, that network and front end shall take.
 
     Raises:
-        UsageError: one is missing, or does not take the audio of the settings; or features of the
-            network's front end cannot be saved.
+        UsageError: they do not take the audio of the settings, or features of the front end cannot
+            be saved; or a class is missing.
     """
     network_class = find_network_class(settings.network.network_class, folder)
     front_end_class = find_front_end_class(settings.front_end, folder)
-    find_back_end_class(settings.back_end, folder)
     check_audio(settings.audio, network_class, front_end_class, settings.front_end)
     if settings.front_end.cache_features:
         check_split(network_class, front_end_class)

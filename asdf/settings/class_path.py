@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 from asdf.errors import AsdfError, UsageError
 from asdf.removed import class_has_left
-from asdf.settings.class_files import file_in
+from asdf.settings.class_files import file_in, is_ours
 from asdf.text import did_you_mean
 
 Kind = TypeVar("Kind")
@@ -165,6 +165,11 @@ def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
 
 def _no_module(missing: str, package: str, folder: Path | None, setting: str) -> UsageError:
     """Return the error for a `missing` module, possibly a submodule of `package`."""
+    if is_ours(missing):
+        return UsageError(
+            f"{setting}: there is no module {missing!r}. The project's networks are in "
+            "asdf.networks."
+        )
     files: list[str] = []
     where = "next to the recipe"
     if folder:

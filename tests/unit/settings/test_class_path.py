@@ -23,7 +23,10 @@ SETTING = "network.loss"
             "'SSL_AASITS'. Did you mean 'SSL_AASIST'?",
         ),
         ("asdf.networks.aasist.AASITS", "aasist.py) has no class 'AASITS'. Did you mean 'AASIST'?"),
-        ("asdf.netwroks.AASIST", "network.loss: there is no module 'asdf.netwroks'."),
+        (
+            "asdf.netwroks.AASIST",
+            "network.loss: there is no module 'asdf.netwroks'. The project's networks are in",
+        ),
         ("my_losses.Focal", "has no class 'Focal'. Available there: Margin."),
         ("my_losses.ramp", "has no function 'ramp'. Available there: margin."),
         ("my_losss.Margin", "there is no module 'my_losss'. Did you mean 'my_losses'?"),
