@@ -262,6 +262,7 @@ def test_the_lowest_window_and_the_threshold_are_named_below_the_axes_and_cover_
     marks = [p for p in root.iter(f"{SPACE}path") if p.get("class") == "marker c0 lowest"]
     # The second window, whose middle is at 4 of 8 s, at the bottom of the plot.
     assert [mark.get("transform") for mark in marks] == ["translate(415.5,198.0)"]
+    assert [mark.findtext(f"{SPACE}title") for mark in marks] == ["-1.25, 0:02 to 0:06"]
     for text in texts.values():
         # Letters are 12 pixels high; the axes are from 26 to 198, and from 45 on.
         if text.get("x") is None:

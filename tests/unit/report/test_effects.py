@@ -41,7 +41,9 @@ def test_one_setting_is_a_plot_on_a_logarithmic_axis(one_setting):
     section = effect_section(gathered)
     (panel,) = section.figure.panels
     assert f"network.initial_learning_rate = 1e-05: EER {100 * mean:.2f} %" in panel.description
-    marks = [float(mark.x) for line in panel.lines for mark in panel.marks(line)]
+    of_points = [mark for line in panel.lines for mark in panel.marks(line)]
+    assert of_points[0].words == f"network.initial_learning_rate = 1e-05: EER {100 * mean:.2f} %"
+    marks = [float(mark.x) for mark in of_points]
     # Powers of ten are equally far apart.
     assert marks[1] - marks[0] == pytest.approx(marks[2] - marks[1], abs=0.2)
     assert [panel.x.text(tick) for tick in panel.x.ticks] == ["1e-05", "0.0001", "0.001"]

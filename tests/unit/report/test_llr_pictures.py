@@ -1,6 +1,7 @@
 """Pictures of likelihood ratios: the curves are of all trials, and say what they show."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -65,3 +66,6 @@ def test_marks_of_reliability_say_how_many_recordings_they_are_of():
     assert sum(map(int, counts)) == 120
     assert len(line.mark_words) == len(counts)
     assert f" of {counts[0]} (" in line.mark_words[0]
+    for words in line.mark_words:
+        _, rate, low, high = map(float, re.findall(r"(\d+\.\d)(?= %|–)", words))
+        assert low <= rate <= high and low < high

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -334,8 +335,8 @@ def test_published_results_are_those_of_the_same_trials():
     assert comparable("asvspoof21-la", 14_816, 133_360) is None
 
 
-def published_next_to(scored: ScoredLength | None) -> str:
-    """Return what the page says of the literature on ASVspoof 2021 LA next to such a system."""
+def published_next_to(*lengths: ScoredLength | None) -> str:
+    """Return what the page says of the literature on ASVspoof 2021 LA next to such systems."""
     known = KNOWN_SETS["asvspoof21-la:eval"]
     result = Result(0.1, 0.0, 0.1, 0.1, 0.1, known.trials.bona_fide, known.trials.spoof)
     summary = Summary(
@@ -346,10 +347,13 @@ def published_next_to(scored: ScoredLength | None) -> str:
         result=result,
         auc=0.9,
         min_cllr=0.1,
-        scored=HowScored(scored),
     )
-    measured = Measurement(0, "net", "epoch.1", summary, [], {}, Histogram(0, 1, [1], {"": [1]}))
-    literature = published_results("asvspoof21-la:eval", [measured])
+    counts = Histogram(0, 1, [1], {"": [1]})
+    measured = []
+    for length in lengths:
+        of_length = replace(summary, scored=HowScored(length))
+        measured.append(Measurement(0, "net", "epoch.1", of_length, [], {}, counts))
+    literature = published_results("asvspoof21-la:eval", measured)
     return render("literature.html", literature=literature)
 
 
@@ -368,6 +372,8 @@ def test_published_results_are_next_to_ours_only_where_the_length_agrees():
     ) in other
     assert "Nes2Net-X" not in published_next_to(None)
     assert "measured here (not known)" in published_next_to(None)
+    # Of several systems, each has the results of its length next to it.
+    assert published_next_to(PUBLISHED, None) == shown
 
 
 def test_results_over_other_trials_are_not_compared_with_published_ones(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 
 from asdf.__main__ import main
 from asdf.report import report_page
+from asdf.report.paper_tables import runs_to_latex
 from asdf.report.result_tables import localisation_tables, source_sections
 from asdf.tasks.localisation.located_measures import located_result
 from asdf.tasks.tracing.source_measures import evaluate_sources, source_result, sources_record
@@ -76,6 +77,7 @@ def test_the_table_of_localisation_has_values_by_hand(run):
     (table,) = localisation_tables(gathered(run).tasks.located)
     assert table.caption == "Localisation on eval"
     assert shown(table)[1] == row
+    assert r"System & Range EER \% & Point EER \% & F1 & IoU \\" in runs_to_latex(gathered(run))
 
 
 def test_records_are_read_as_they_were_written(run):
