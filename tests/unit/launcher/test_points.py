@@ -96,6 +96,12 @@ def test_a_slip_of_the_hand_takes_no_memory():
     assert message.startswith("10,000,000,000,000,000 runs per config")
     (message,) = mistakes_of(sweep=sweeps, random=3)
     assert "more than 1,000,000: name fewer values" in message
+    # The config itself is still read, and its mistakes are reported too.
+    assert list(read_points_options(PointOptions(sweep=sweeps), (), Collector()).all()) == [()]
+    # What counts is the number of runs, not that of the points that they are drawn from.
+    assert len(read(sweep=[*sweeps[:2], "own.z=1,2"], random=3)) == 3
+    (message,) = mistakes_of(sweep=sweeps[:2], random=3, seeds="0-9998")
+    assert message.startswith("29,997 runs per config")
 
 
 GRID = ["own.a=1,2,3,4,5,6", "own.b=x,y,z,u,v"]
