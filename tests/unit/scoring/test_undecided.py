@@ -185,8 +185,21 @@ def test_too_little_speech(of_two_seconds: Path, tmp_path: Path, pieces, expecte
     stream.finish()
     for result in (detector.score(samples, RATE), many, stream.score):
         assert result.verdict == expected
+        # Those that are searched for parts overlap by half.
+        counts = f"speech in only {2 if parts else 1} of {9 if parts else 5} windows"
+        assert (result.remark == counts) == (expected == "undecided")
         assert ("speech in only" in result.remark) == (expected == "undecided")
     assert (many.speech_share < 0.5) == (expected == "undecided")
+
+
+@pytest.mark.parametrize(
+    ("samples", "problem"),
+    [(np.resize(siren(), 8 * RATE), "no speech found"), (np.zeros(8 * RATE), "digital silence")],
+)
+def test_what_is_not_judged_has_one_reason(of_two_seconds: Path, samples, problem) -> None:
+    score = asdf.Detector(of_two_seconds, "cpu", threshold=0.0).score(samples, RATE)
+    assert score.remark.startswith(f"not judged: {problem}") and ";" not in score.remark
+    assert score.verdict is None
 
 
 def test_every_output_of_the_command_says_it(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -19,7 +19,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.computing import choose_threads
 from asdf.scoring.scored import WindowScore
-from asdf.scoring.whole_recording import Tally
+from asdf.scoring.whole_recording import Tally, Window
 from asdf.trials.how_scored import ScoredLength
 from tests.unit.conftest import small_settings, sound, write_small_network
 
@@ -327,6 +327,31 @@ def test_the_level_and_the_offset_of_what_was_heard(tmp_path):
         expected = 20 * np.log10(level) if level else -120
         assert level_dbfs == pytest.approx(expected, abs=0.1)
         assert mean == pytest.approx(offset if level else offset / 2, abs=1e-3)
+
+
+@pytest.mark.parametrize("silent", ["0011", "1100", "1101", "0110", "1111", "0000"])
+def test_windows_that_count_are_those_that_are_not_silent_unless_all_are(silent):
+    """Windows overlap; those of silence have the lowest scores, and an offset."""
+    windows = []
+    for number, is_silent in enumerate(map(bool, map(int, silent))):
+        rows = {"embedding": np.full(2, number, np.float32)}
+        sound_of = np.array([1e-4 * number, 0.5 if is_silent else 0.1 * number])
+        raw = -9.0 if is_silent else abs(number - 2.0)
+        start = 4 * number
+        windows.append(Window(start, start + 8, raw, rows, sound_of, is_silent, number != 2))
+    counted = [window for window in windows if not window.silent] or windows
+    tally = Tally(windows)
+    assert (tally.windows, tally.silent, tally.end) == (4, silent.count("1"), 20)
+    assert tally.counted == len(counted) and tally.all_silent == (silent == "1111")
+    assert tally.raw == pytest.approx(np.mean([window.raw for window in counted]))
+    assert tally.lowest is min(counted, key=lambda window: window.raw)
+    heard = {sample for window in counted for sample in range(window.start, window.end)}
+    assert tally.covered == len(heard)
+    assert tally.speech == sum(each.has_speech and not each.silent for each in windows)
+    rows = [window.extras["embedding"] for window in counted]
+    assert tally.extras["embedding"].tolist() == pytest.approx(np.mean(rows, axis=0))
+    power, offset = np.mean([window.sound for window in counted], axis=0)
+    assert tally.level_and_offset == pytest.approx((10 * np.log10(power), offset), abs=0.005)
 
 
 def make_detector(folder, mode: str) -> asdf.Detector:
