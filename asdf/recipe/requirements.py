@@ -14,7 +14,7 @@ from asdf.audio.vocoding import try_vocoders
 from asdf.data.sampler_orders import check_sampler, find_sampler
 from asdf.distributed.world import World
 from asdf.errors import AsdfError
-from asdf.metrics.validation import check_metric
+from asdf.metrics.validation import ChosenMetric, check_metric
 from asdf.networks.build import check_audio, find_network_class
 from asdf.networks.interface import takes_references
 from asdf.networks.split import check_split
@@ -49,6 +49,7 @@ def class_checks(settings: Sections, folder: Path) -> list[Check]:
         partial(find_network_class, settings.network.network_class, folder),
         partial(find_front_end_class, settings.front_end, folder),
         partial(find_back_end_class, settings.back_end, folder),
+        partial(ChosenMetric, settings, folder),
     ]
     checks = (
         check_inputs,
