@@ -57,6 +57,16 @@ def test_a_copy_scores_the_same_bits(tmp_path: Path) -> None:
     assert len(pickle.dumps(detector)) < 2000 < path.stat().st_size
 
 
+def test_a_copy_made_in_another_folder_finds_the_file(tmp_path: Path, monkeypatch) -> None:
+    write_small_network(tmp_path / "network.pt")
+    monkeypatch.chdir(tmp_path)
+    detector = asdf.Detector("network.pt", "cpu", threads=1)
+    expected = detector.score_trial(waveform(), 16000)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert pickle.loads(pickle.dumps(detector)).score_trial(waveform(), 16000) == expected
+
+
 def test_a_network_of_ones_own_is_copied_with_its_folder(tmp_path: Path) -> None:
 
     settings = network_settings(network_class="small_networks.Plain")

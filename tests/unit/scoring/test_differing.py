@@ -85,7 +85,10 @@ def test_two_voices(tmp_path: Path, network: Path, between: float, kind: str, or
             assert each["verdict"] == expected.verdict
     trials = [float(detector.score_trial(voice, RATE)) for voice in voices]
     detector = opened(network, float(np.mean(trials)))
-    assert detector.score_trial(path).verdict == MIXED
+    scored = detector.score_trial(path)
+    assert scored.verdict == MIXED
+    of_channels = [each["score"] for each in scored.values["channels"].channels]
+    assert of_channels == pytest.approx(trials, abs=1e-6)
     # A protocol's score, which lists have too, stays that of the mean, or of the first track.
     trial = next(iter(detector.score_many([path])))
     assert trial.verdict == MIXED
