@@ -73,6 +73,15 @@ def test_speakers_get_what_the_detector_gives_them(served, detector):
         assert set(schemas["SpeakerAnswer"]["required"]) <= set(entry)
 
 
+def test_a_page_gets_what_it_shows_of_each_speaker(served) -> None:
+    content, turns = as_file(CALL), as_rttm(TURNS)
+    answer = ask(served, "?outline=10", file=content, rttm=turns).json
+    for entry in (*answer["recordings"], *answer["speakers"]):
+        assert entry["shown"].keys() == {"facts", "sentences", "doubt", "is_clear"}
+    plain = ask(served, file=content, rttm=turns).json
+    assert not any("shown" in entry for entry in (*plain["recordings"], *plain["speakers"]))
+
+
 def test_without_turns_nothing_changes(served):
     answer = ask(served, file=as_file(CALL)).json
     assert "speakers" not in answer

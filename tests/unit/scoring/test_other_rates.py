@@ -306,6 +306,18 @@ def test_score_reads_at_the_network_s_rate(network, detector, tmp_path) -> None:
     assert "48,000 samples at 24 kHz (2 s)" in document["scores"]
 
 
+@pytest.mark.parametrize(("window", "status"), [(2.0, 0), (2.5, 2)])
+def test_windows_of_score_are_held_against_the_network_s_rate(
+    network, tmp_path, capsys, window, status
+) -> None:
+    """Before anything is scored: 2 s are 48,000 samples."""
+    soundfile.write(tmp_path / "a.wav", np.zeros(5 * 24_000), 24_000)
+    words = [str(network), str(tmp_path / "a.wav"), "--window", str(window), "--device", "cpu"]
+    assert main(["score", *words]) == status
+    refusal = "windows of 2.5 s: this network hears 48,000 samples (2 s)"
+    assert (refusal in capsys.readouterr().err) == (status == 2)
+
+
 def test_the_service_hears_what_the_detector_hears(network, stereo, tmp_path) -> None:
     mono = speech(48_000, 5.0)
     both = np.stack([mono, 0.3 * mono], axis=1)
