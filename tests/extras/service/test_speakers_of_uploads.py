@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import asdf
+from asdf.extras.service.answers import stated_columns
 from asdf.segments import Segment, speakers_alone
 from tests.extras.service.conftest import TESTS, as_file, running
 from tests.unit.conftest import sound
@@ -78,6 +79,8 @@ def test_a_page_gets_what_it_shows_of_each_speaker(served) -> None:
     answer = ask(served, "?outline=10", file=content, rttm=turns).json
     for entry in (*answer["recordings"], *answer["speakers"]):
         assert entry["shown"].keys() == {"facts", "sentences", "doubt", "is_clear"}
+    # Behind the columns of recordings in its table, as in that of `score`.
+    assert stated_columns()[-1] == ("speaker", "overlapped_s")
     plain = ask(served, file=content, rttm=turns).json
     assert not any("shown" in entry for entry in (*plain["recordings"], *plain["speakers"]))
 
