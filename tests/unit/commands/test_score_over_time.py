@@ -271,3 +271,5 @@ def test_the_lowest_window_and_the_threshold_are_named_below_the_axes_and_cover_
         assert beside or not 16 < float(text.get("y")) < 210, text.text
         # A white rim would cover what it lies on.
         assert text.get("stroke") is None
+    # Of equal scores, the earliest.
+    assert "lowest: -1.25, 0:02 to 0:06" in svg_plot(windows(2, -1.25, 3, -1.25), "", "score")
