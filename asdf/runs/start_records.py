@@ -57,9 +57,11 @@ def code_files(recipe_folder: Path, class_paths: Iterable[str]) -> dict[str, Pat
     files = {str(path.relative_to(recipe_folder)): path for path in paths if path.is_file()}
     for name in modules:
         file = getattr(sys.modules.get(name), "__file__", None)
-        path = Path(file).resolve() if isinstance(file, str) else _PACKAGE
-        if path.is_file() and not any(map(path.is_relative_to, (_PACKAGE, recipe_folder))):
-            files[f"elsewhere/{name}{path.suffix}"] = path
+        if isinstance(file, str):
+            path = Path(file).resolve()
+            is_known = path.is_relative_to(_PACKAGE) or path.is_relative_to(recipe_folder)
+            if path.is_file() and not is_known:
+                files[f"elsewhere/{name}{path.suffix}"] = path
     return files
 
 

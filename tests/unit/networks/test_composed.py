@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from threading import Thread
 
 import pytest
 import torch
 
+from asdf.checkpoint import attached_parts
 from asdf.checkpoint.network_file import NetworkFile, write_network_file
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import read_network
@@ -203,6 +205,27 @@ def test_a_file_cannot_describe_more_layers_than_it_holds(
     write_network_file(tmp_path / "net.pt", file)
     with pytest.raises(AsdfError, match=said):
         read_network(tmp_path / "net.pt")
+
+
+def test_layers_that_another_thread_makes_meanwhile_are_not_the_files(tiny, tmp_path, monkeypatch):
+    write_network_file(
+        tmp_path / "net.pt",
+        NetworkFile.from_network(build_network(compose(tiny, None, "asp")), tiny),
+    )
+
+    def build_beside_others(*arguments):
+        def make_many():
+            for _ in range(4000):
+                torch.nn.Linear(1, 1)
+
+        other = Thread(target=make_many)
+        other.start()
+        other.join()
+        return build_network(*arguments)
+
+    monkeypatch.setattr(attached_parts, "build_network", build_beside_others)
+    network, _ = read_network(tmp_path / "net.pt")
+    assert isinstance(network, ComposedDetector)
 
 
 def test_features_of_the_named_front_end_are_cached_if_its_class_says_so(ends, tiny):

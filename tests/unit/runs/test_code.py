@@ -75,6 +75,13 @@ def test_an_environment_in_the_folder_of_the_recipe_is_not_its_code(recipe, monk
     assert not {name for name in names if name.startswith("asdf/")}
 
 
+def test_a_recipe_in_the_folder_of_the_environment_has_its_code(recipe, monkeypatch):
+    names = set(code_files(recipe, []))
+    monkeypatch.setattr(sys, "prefix", str(recipe.parent))
+    assert set(code_files(recipe, [])) == names
+    assert "own_package/nets.py" in names
+
+
 def test_copies_and_digests(recipe, tmp_path):
     folder = tmp_path / "system" / "code"
     files = code_files(recipe, ["installed_nets.Net"])
