@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -55,8 +56,7 @@ class Exchanges:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send)
-        start_s = time.perf_counter()
+        exchange = _Exchange(scope, receive, send, self._note)
         app = self._app
         try:
             self._names.check(scope["method"], Headers(scope=scope))
@@ -65,7 +65,7 @@ class Exchanges:
         try:
             await app(scope, exchange.receive, exchange.send)
         finally:
-            self._note(scope, exchange, time.perf_counter() - start_s)
+            exchange.end()
 
     def _note(self, scope: Scope, exchange: _Exchange, seconds: float) -> None:
         path = scope["path"] if scope["path"] in _PATHS else "other"
@@ -89,6 +89,9 @@ def refusal_response(refusal: Refusal) -> JSONResponse:
     return JSONResponse({"error": refusal.message}, refusal.status, headers)
 
 
+_Note = Callable[[Scope, "_Exchange", float], None]
+
+
 class _Exchange:
     """A request and its answer.
 
@@ -97,9 +100,13 @@ class _Exchange:
         received: Number of bytes of the request's body.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, note: _Note) -> None:
+        self._scope = scope
         self._receive = receive
         self._send = send
+        self._note = note
+        self._start_s = time.perf_counter()
+        self._is_noted = False
         headers = Headers(scope=scope)
         has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
         # A client that expects to be asked sends nothing before.
@@ -119,7 +126,16 @@ class _Exchange:
             self.status = message["status"]
             await self._drop_rest()
             message = {**message, "headers": _complete(message.get("headers", []))}
+        elif not message.get("more_body", False):
+            # Before its last bytes leave: who has read an answer finds it counted.
+            self.end()
         await self._send(message)
+
+    def end(self) -> None:
+        """Note the exchange, once; one that broke off ends without a last message."""
+        if not self._is_noted:
+            self._is_noted = True
+            self._note(self._scope, self, time.perf_counter() - self._start_s)
 
     async def _drop_rest(self) -> None:
         until_s = time.monotonic() + _DRAIN_S

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import numpy as np
 import pytest
+from starlette.responses import PlainTextResponse
 
 import asdf
 from asdf.checkpoint.network_file import write_network_file
 from asdf.checkpoint.network_reading import read_network_file
+from asdf.extras.service.access import Names
+from asdf.extras.service.counts import Counts
+from asdf.extras.service.exchange import Exchanges
 from asdf.metrics.calibration import Calibration
 from asdf.scoring.columns import find_columns
 from tests.extras.service.conftest import TESTS, as_file, running
@@ -145,3 +150,22 @@ def test_the_health_and_the_numbers(served):
     assert float(numbers['asdf_requests_total{path="/score",status="200"}']) >= 1
     assert float(numbers["asdf_audio_seconds_total"]) >= 2
     assert float(numbers["asdf_pass_pieces_count"]) >= 2
+
+
+def test_an_answer_is_counted_before_its_client_can_have_read_it():
+    """Another process may be asked for the numbers as soon as the answer is whole."""
+    counts = Counts()
+    counted = 'asdf_requests_total{path="/score",status="200"} 1.0'
+    seen = []
+
+    async def send(message):
+        seen.append((message["type"], counted in counts.as_text().decode()))
+
+    async def receive():
+        return {"type": "http.request"}
+
+    scope = {"type": "http", "method": "GET", "path": "/score", "headers": []}
+    exchanges = Exchanges(PlainTextResponse("-1.5"), counts, Names("localhost"))
+    asyncio.run(exchanges(scope, receive, send))
+    assert seen == [("http.response.start", False), ("http.response.body", True)]
+    assert counted in counts.as_text().decode()
