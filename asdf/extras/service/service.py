@@ -11,7 +11,7 @@ import asyncio
 import io
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ from asdf.scoring.detector import Detector
 from asdf.scoring.document import recording_digest
 from asdf.scoring.pipeline import Pieces
 from asdf.scoring.recordings import as_recording, heard_again
-from asdf.scoring.scored import Scored, join_channels
+from asdf.scoring.scored import Scored, WindowScore, join_channels
 from asdf.scoring.speakers import choose_speakers, conclude_speaker, speaker_recordings
 from asdf.scoring.whole_recording import count_windows, in_samples
 from asdf.segments import Speaker, read_speakers
@@ -96,21 +96,32 @@ class Asked(BaseModel):
 
 
 @dataclass(frozen=True)
-class _Decoded:
-    """A recording, cut into pieces for the network.
+class _Heard:
+    """A recording, or a part of one, cut into pieces for the network.
 
     Attributes:
-        speakers: Speakers of a conversation, each with pieces of his or her speech alone, or None.
         why: Description of how its channels or sound tracks differ; '' if they do not.
-        sides: Name and pieces of each of these.
+        sides: Each of these.
     """
 
+    name: str
     pieces: Pieces
+    why: str = ""
+    sides: Sequence[_Heard] = ()
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """What is scored of an upload.
+
+    Attributes:
+        speakers: Speakers of a conversation, each with his or her speech alone, or None.
+    """
+
+    heard: _Heard
     outline: dict[str, list[float]] | None
     sha256: str
-    speakers: Sequence[tuple[Speaker, Pieces | None]]
-    why: str
-    sides: Sequence[tuple[str, Pieces]]
+    speakers: Sequence[tuple[Speaker, _Heard | None]]
 
 
 class Service:
@@ -221,23 +232,24 @@ class Service:
         slot.reading = reading
         passing: list[Future[Any]] = []
         speakers = []
+
+        async def judge(heard: _Heard) -> tuple[Scored, list[WindowScore]]:
+            passing.append(self.passes.submit(heard.pieces, heard.name))
+            result, windows = await wait_for(passing[-1], gone, wait)
+            sides = [(await judge(side))[0] for side in heard.sides]
+            if sides:
+                result = join_channels(result, heard.why, sides, asked.trial)
+            return result, windows
+
         try:
             decoded = await wait_for(reading, gone, wait)
-            seconds = decoded.pieces.total / self._pipeline.audio.sample_rate
+            seconds = decoded.heard.pieces.total / self._pipeline.audio.sample_rate
             wait = replace(wait, until_s=wait.until_s + seconds)
-            passing.append(self.passes.submit(decoded.pieces, name))
-            result, windows = await wait_for(passing[0], gone, wait)
-            sides = []
-            for side, cut in decoded.sides:
-                passing.append(self.passes.submit(cut, side))
-                sides.append((await wait_for(passing[-1], gone, wait))[0])
-            if sides:
-                result = join_channels(result, decoded.why, sides, asked.trial)
-            for speaker, pieces in decoded.speakers:
+            result, windows = await judge(decoded.heard)
+            for speaker, heard in decoded.speakers:
                 alone = Scored(0, None, error="this speaker never speaks alone", name=name)
-                if pieces is not None:
-                    passing.append(self.passes.submit(pieces, name))
-                    alone, _ = await wait_for(passing[-1], gone, wait)
+                if heard is not None:
+                    alone, _ = await judge(heard)
                 speakers.append(conclude_speaker(alone, speaker))
         except UsageError as error:
             raise Refusal(422, for_clients(str(error))) from None
@@ -276,18 +288,29 @@ class Service:
             hold = partial(self.enlarge, slot, len(upload.content))
             waveform = decode_upload(recording, wait, hold)
             why, differing = recording.differing()
-            heard = [(side.name, decode_upload(side, wait, hold)) for side in differing]
+            sounds = {upload.name or "-": waveform}
+            sounds |= {side.name: decode_upload(side, wait, hold) for side in differing}
         except (OSError, MemoryError, ValueError) as error:
             raise AsdfError(f"{upload.name or NAME} cannot be read: {error}.") from error
         self._check_work(len(waveform), asked)
         return _Decoded(
-            pipeline.cut(waveform, not asked.trial, asked.windows),
+            self._cut(sounds, why, not asked.trial, asked.windows),
             outline(waveform, asked.outline) if asked.outline else None,
             recording_digest(upload.content),
-            self._cut_speakers(waveform, upload, asked) if upload.turns else (),
-            why,
-            [(name, pipeline.cut(samples, not asked.trial)) for name, samples in heard],
+            self._cut_speakers(sounds, why, upload, asked) if upload.turns else (),
         )
+
+    def _cut(
+        self,
+        sounds: Mapping[str, np.ndarray],
+        why: str,
+        whole: bool = True,
+        windows: tuple[float, float] | None = None,
+    ) -> _Heard:
+        """Cut a recording, and each of its channels or sound tracks if they differ."""
+        (name, waveform), *rest = sounds.items()
+        sides = [_Heard(side, self._pipeline.cut(samples, whole)) for side, samples in rest]
+        return _Heard(name, self._pipeline.cut(waveform, whole, windows), why, sides)
 
     def _check_work(self, samples: int, asked: Asked) -> None:
         """Refuse windows that would take the network too long."""
@@ -304,8 +327,8 @@ class Service:
             )
 
     def _cut_speakers(
-        self, waveform: np.ndarray, upload: Upload, asked: Asked
-    ) -> list[tuple[Speaker, Pieces | None]]:
+        self, sounds: Mapping[str, np.ndarray], why: str, upload: Upload, asked: Asked
+    ) -> list[tuple[Speaker, _Heard | None]]:
         """Return the speech of each speaker of a conversation alone.
 
         Raises:
@@ -315,14 +338,20 @@ class Service:
         if asked.trial:
             raise UsageError("trial applies to whole recordings, not to their speakers.")
         known = read_speakers(_RTTM, lines_of(io.BytesIO(upload.turns), _RTTM))
-        audio = self._pipeline.audio
-        whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
         # The turns of a single recording apply to the upload, whatever its name.
-        name = upload.name if len(known) > 1 else None
-        speakers: list[tuple[Speaker, Pieces | None]] = []
-        for each in speaker_recordings(whole, choose_speakers(known, _RTTM, name)):
-            alone = self._pipeline.cut(each.read_whole()) if each.speaker.alone else None
-            speakers.append((each.speaker, alone))
+        chosen = choose_speakers(known, _RTTM, upload.name if len(known) > 1 else None)
+        audio = self._pipeline.audio
+        by_sound = []
+        for waveform in sounds.values():
+            whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
+            by_sound.append(speaker_recordings(whole, chosen))
+        speakers: list[tuple[Speaker, _Heard | None]] = []
+        for each in zip(*by_sound, strict=True):
+            speaker, heard = each[0].speaker, None
+            if speaker.alone:
+                alone = (one.read_whole() for one in each)
+                heard = self._cut(dict(zip(sounds, alone, strict=True)), why)
+            speakers.append((speaker, heard))
         return speakers
 
 

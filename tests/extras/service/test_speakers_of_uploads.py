@@ -74,6 +74,18 @@ def test_speakers_get_what_the_detector_gives_them(served, detector):
         assert set(schemas["SpeakerAnswer"]["required"]) <= set(entry)
 
 
+def test_channels_that_differ_are_scored_each_of_each_speaker(served, detector):
+    content = as_file(np.stack([CALL, -0.5 * CALL], axis=1))
+    entries = ask(served, file=content, rttm=as_rttm(TURNS)).json["speakers"]
+    expected = detector.score_speakers(content, speakers_alone(TURNS))
+    for entry, one in zip(entries[:2], expected, strict=False):
+        assert one.result.remark.startswith("the channels cancel each other")
+        assert (entry["verdict"], entry["remark"]) == (one.result.verdict, one.result.remark)
+        assert entry["score"] == pytest.approx(one.result.score, abs=1e-6)
+        scores = [each["score"] for each in one.result.entry()["channels"]]
+        assert [each["score"] for each in entry["channels"]] == pytest.approx(scores, abs=1e-6)
+
+
 def test_a_page_gets_what_it_shows_of_each_speaker(served) -> None:
     content, turns = as_file(CALL), as_rttm(TURNS)
     answer = ask(served, "?outline=10", file=content, rttm=turns).json
