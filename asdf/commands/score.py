@@ -358,6 +358,8 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
             "--scores needs the label of each recording: folders with real/ and fake/, lists in "
             "ASDF's format ('relative/path.flac 1' per line), or --label bona-fide or spoof."
         )
+    if args.scores:
+        recordings.check_names()
     return recordings if args.rttm is None else with_speakers(recordings, args.rttm)
 
 

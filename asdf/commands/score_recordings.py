@@ -76,21 +76,28 @@ class Recordings:
         self.names: list[str] = []
         self.labels = array("b")
         self.speakers: list[SpeakerRecording] = []
-        self._known: set[str] = set()
+        self._known: dict[str, int] = {}
         # Only of recordings that have one, which few lists do.
         self._references: dict[int, str] = {}
 
     def add(self, recording: Recording) -> None:
-        """Append a recording, unless its path was added already."""
+        """Append a recording, unless its path was added already.
+
+        Raises:
+            UsageError: it was added with the other label.
+        """
         path = str(recording.path)
+        label = -1 if recording.label is None else recording.label
         if path in self._known:
+            if {label, self._known[path]} == {0, 1}:
+                raise UsageError(f"{path} has both labels. Correct the lists, or leave one out.")
             return
-        self._known.add(path)
+        self._known[path] = label
         if recording.reference:
             self._references[len(self)] = recording.reference
         self.paths.append(path)
         self.names.append(recording.name)
-        self.labels.append(-1 if recording.label is None else recording.label)
+        self.labels.append(label)
 
     def add_speaker(self, speaker: SpeakerRecording) -> None:
         """Append a speaker of a recording, without its label, which is not that of each speaker."""
@@ -131,6 +138,16 @@ class Recordings:
     def are_labelled(self) -> bool:
         """Whether each recording has a label."""
         return -1 not in self.labels
+
+    def check_names(self) -> None:
+        """Raise a UsageError if two recordings have one name, by which a score file has them."""
+        known: dict[str, str] = {}
+        for name, path in zip(self.names, self.paths, strict=True):
+            if known.setdefault(name, path) != path:
+                raise UsageError(
+                    f"{known[name]} and {path} would both be {name} in the score file. Write one "
+                    "list with paths below a common folder, and name it with --folder."
+                )
 
     def digest(self) -> str:
         """Digest all paths, names, labels and stretches of speakers in their order."""

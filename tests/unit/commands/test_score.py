@@ -442,6 +442,17 @@ def test_a_label_that_a_list_contradicts_is_refused(folder, score):
     assert score("list.txt", "--label", "spoof", "--scores", "out.txt")[0] == 0
 
 
+def test_names_that_a_score_file_could_not_tell_apart_are_refused_before_any_work(folder, score):
+    shutil.copytree(folder, "others")
+    lists = [folder / "list.txt", Path("others/list.txt")]
+    for path in lists:
+        path.write_text("a.wav 1\n")
+    status, lines, errors = score(*lists, "--scores", "out.txt")
+    assert (status, lines) == (2, [])
+    assert f"{folder}/a.wav and others/a.wav would both be a.wav in the score file" in errors
+    assert score(*lists)[0] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

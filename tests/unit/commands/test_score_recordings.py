@@ -45,6 +45,16 @@ def test_named_twice_is_scored_once(tree):
     assert names(recordings, tree) == ["b/2.flac", "b/1.WAV", "b/c/3.opus", "cover.jpg"]
 
 
+def test_lists_that_contradict_each_other_are_refused(tree):
+    for name, label in (("one.txt", 1), ("same.txt", 1), ("other.txt", 0)):
+        (tree / name).write_text(f"b/2.flac {label}\n")
+    same = [str(tree / name) for name in ("one.txt", "same.txt", "b/2.flac")]
+    [only] = find_recordings(same)
+    assert only.label == 1
+    with pytest.raises(UsageError, match=r"b/2\.flac has both labels"):
+        find_recordings([str(tree / "one.txt"), str(tree / "other.txt")])
+
+
 def test_lists_of_paths_and_lists_with_labels(tree):
     (tree / "plain.lst").write_text("b/2.flac\n\n/elsewhere/x 1.wav\n")
     (tree / "labelled.txt").write_text("b/1.WAV 1\nb/2.flac 0\n")
