@@ -248,9 +248,11 @@ def _opened(
     import av
 
     options = {"format_whitelist": containers, "protocol_whitelist": "none"}
+    # Tags, which nobody reads here, may be in any encoding.
+    how: Any = {"options": options, "metadata_errors": "replace"}
     is_open = False
     try:
-        with source.open_file() as file, av.open(file, options=options) as container:
+        with source.open_file() as file, av.open(file, **how) as container:
             is_open = True
             if not container.streams.audio:
                 raise NotDecoded("it contains no audio")

@@ -41,6 +41,9 @@ _SHORTENED = re.compile(r"^\s*(?:data|SSND|Data Size)\s*: (\d+) \(should be (\d+
 # Truncation of these is found elsewhere, so libsndfile's log, a 16 kB buffer, is not read.
 _CHECKED_BY_DECODING = {"FLAC", "OGG", "MP3"}
 
+# Of these, libsndfile reads what there is.
+_CHECKED_HERE = {"OGG", "RF64", "W64", "CAF"}
+
 # FFmpeg counts the samples of these: up to so many more than libsndfile reads are an encoder's
 # padding: four frames of an MP3, a packet of Opus or Vorbis.
 _PADDING = {"FLAC": 0, "MP3": 4 * 1152, "OGG": 1600}
@@ -270,9 +273,9 @@ def _inspect(file: soundfile.SoundFile, content: FileBytes, source: Source) -> t
             return _CHAINED, ""
         if is_more:
             unheard = f"{file.frames} samples are promised by the header, {counted} are there"
-    missing = missing_end(content) if file.format == "OGG" else ""
+    missing = missing_end(content) if file.format in _CHECKED_HERE else ""
     if missing:
-        return "", cut_off(missing, _OGG_ADVICE)
+        return "", cut_off(missing, _OGG_ADVICE if file.format == "OGG" else "")
     return "", _heard_in_part(unheard) if unheard else ""
 
 

@@ -153,6 +153,8 @@ class FileBytes:
 
 # Sizes of at least this are placeholders of programs that wrote to a pipe, as is 0.
 PLACEHOLDER_BYTES = 0x7FFFF000
+# The same for sizes of 8 bytes.
+_LARGE_PLACEHOLDER = 2**62
 
 # Maximum number of bytes after the samples that are neither a chunk nor zeros: tags, truncated
 # chunks, a recorder's buffer; at most 32 ms of 16-bit sound at 16 kHz, which hardly change a score.
@@ -243,9 +245,9 @@ def end_of_samples(content: FileBytes) -> int | None:
             # The real size of the samples, whose chunk states a placeholder.
             large = int.from_bytes(content.read(body + 8, 8), "little")
         if header.startswith(layout.samples):
-            is_open = layout.size == 4 and size >= PLACEHOLDER_BYTES
+            is_open = size >= (PLACEHOLDER_BYTES if layout.size == 4 else _LARGE_PLACEHOLDER)
             size = large if is_open else size
-            return body + size if 0 < size < content.size or not is_open else None
+            return None if is_open and not 0 < size < _LARGE_PLACEHOLDER else body + size
         position = -(-(body + max(0, size)) // layout.step) * layout.step
     return None
 
@@ -264,7 +266,10 @@ def _end_of_chunk(content: FileBytes, layout: _Layout, start: int) -> int:
 
 
 def missing_end(content: FileBytes) -> str:
-    """Describe what is missing at the end of a RIFF, Matroska or Ogg file; '' if nothing is."""
+    """Describe what is missing at the end of a file; '' if nothing is.
+
+    Known of RIFF, RF64, W64, CAF, Matroska and Ogg.
+    """
     head = content.read(0, 64)
     promised = 0
     if head.startswith(b"OggS"):
@@ -272,6 +277,8 @@ def missing_end(content: FileBytes) -> str:
     if head.startswith(b"RIFF"):
         size = int.from_bytes(head[4:8], "little")
         promised = size + 8 if size < PLACEHOLDER_BYTES else 0
+    elif head.startswith((b"RF64", b"riff", b"caff")):
+        promised = end_of_samples(content) or 0
     elif head.startswith(_EBML):
         # Two elements, the header and the segment: an identifier of 4 bytes, and a size, whose
         # length is the number of leading zeros of its first byte; all ones: unknown.

@@ -38,7 +38,8 @@ FORMATS = {
 APE_TAG = (
     b"APETAGEX" + struct.pack("<IIII", 2000, 82, 1, 0xA0000000) + bytes(8) + b"\x01" * 50
 ) + (b"APETAGEX" + struct.pack("<IIII", 2000, 82, 1, 0x80000000) + bytes(8))
-ID3V1 = b"TAG" + b"a title".ljust(125, b"\0")
+# Tags of this kind are in no stated encoding.
+ID3V1 = b"TAG" + "Über allen Gipfeln".encode("latin-1").ljust(125, b"\0")
 
 
 def sound(length: int = LENGTH, seed: int = 0) -> np.ndarray:
