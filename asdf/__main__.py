@@ -16,7 +16,7 @@ import sys
 from asdf import removed
 from asdf.errors import AsdfError, UsageError, explain_killed_worker
 from asdf.ports import provided
-from asdf.runs.files import removed_folder_error
+from asdf.runs.files import explain_path
 from asdf.runs.log import progress_on_stderr
 from asdf.runs.streams import (
     NobodyReadsError,
@@ -97,13 +97,13 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(error, OutputError):
             discard_output()
         status = _report(error)
-    except (FileNotFoundError, RuntimeError) as error:
-        explained = explain_killed_worker(error) or removed_folder_error()
+    except NobodyReadsError:  # `asdf corpora | head`: nobody reads on
+        status = 0
+    except (OSError, RuntimeError) as error:
+        explained = explain_killed_worker(error) or explain_path(error)
         if explained is None:
             raise
         status = _report(explained)
-    except NobodyReadsError:  # `asdf corpora | head`: nobody reads on
-        status = 0
     except KeyboardInterrupt:
         status = 130
     return close_streams(status)

@@ -8,6 +8,7 @@ whenever the number of results has doubled, and at the end.
 from __future__ import annotations
 
 import json
+import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -43,6 +44,7 @@ from asdf.trials.how_scored import HowScored
 from asdf.trials.scored_files import write_recorded
 from asdf.trials.trial_list import bare_name
 
+_MOST_BYTES = 200
 # What follows from the command, or is saved in another form.
 _NOT_SAVED = {"index", "path", "name", "verdict", "threshold", "extras", "values", "columns"}
 # More plots of --segments are not looked at, and each reads its recording again.
@@ -57,7 +59,9 @@ def _write_plots(base: Path, plots: Iterable[tuple[str, str]]) -> int:
     """
     names: set[str] = set()
     for path, plot in plots:
-        first = name = f"{base.name} - {Path(path).stem}"
+        first = f"{base.name} - {Path(path).stem}"
+        # File systems take 255 bytes, with the suffix of a file that is being written.
+        first = name = os.fsencode(first)[:_MOST_BYTES].decode(errors="ignore")
         # Recordings in two folders may have the same name, but need different plots.
         numbers = count(2)
         while name in names:

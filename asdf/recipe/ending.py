@@ -18,7 +18,7 @@ from asdf.distributed.determinism import explain_refusal
 from asdf.distributed.launchers import read_launch
 from asdf.distributed.stopping import Stopped
 from asdf.errors import AsdfError, UsageError, explain_killed_worker
-from asdf.runs.files import removed_folder_error
+from asdf.runs.files import explain_path
 from asdf.runs.log import LOG, is_on_screen
 from asdf.runs.streams import (
     NobodyReadsError,
@@ -100,10 +100,9 @@ def cause_of(error: BaseException) -> BaseException:
 
 def _report(error: BaseException) -> int:
     """Report the exception that ended the run, once and visibly, and return the exit status."""
-    if isinstance(error, FileNotFoundError):
-        error = removed_folder_error() or error
     # torch names an operation that is not deterministic, but not the setting that forbids it.
-    error = explain_refusal(error) or explain_killed_worker(error) or error
+    explained = explain_refusal(error) or explain_killed_worker(error) or explain_path(error)
+    error = explained or error
     if isinstance(error, KeyboardInterrupt):
         # The status that shells report for a program ended by Ctrl-C.
         return 130

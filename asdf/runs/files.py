@@ -5,6 +5,7 @@ Outputs that cannot be renamed are written directly: standard output ('-'), open
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from typing import IO, Any
 from asdf.errors import AsdfError, InUseError
 from asdf.runs.streams import descriptor_of, stream_errors
 from asdf.runs.systems import open_flags
-from asdf.text import AnyPath
+from asdf.text import AnyPath, shorten
 
 _PIECE = 1 << 20
 
@@ -163,15 +164,19 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def removed_folder_error() -> AsdfError | None:
-    """Return an error if the working directory was removed, the cause of a FileNotFoundError."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return AsdfError(
-            "the folder that this command was started in was removed. Change to a folder that "
-            "exists (cd), then start the same command again."
-        )
+def explain_path(error: BaseException) -> AsdfError | None:
+    """Return the message for a path that the system refuses; None for any other error."""
+    if isinstance(error, FileNotFoundError):
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            return AsdfError(
+                "the folder that this command was started in was removed. Change to a folder that "
+                "exists (cd), then start the same command again."
+            )
+    elif isinstance(error, OSError) and error.errno in (errno.EACCES, errno.ENAMETOOLONG):
+        what = f"{shorten(str(error.filename))}: {error.strerror}"
+        return AsdfError(f"cannot access {what}. Correct the path or its permissions.")
     return None
 
 

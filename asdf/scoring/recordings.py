@@ -11,6 +11,7 @@ import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -303,14 +304,16 @@ class FileRecording(Recording):
             AsdfError: its path is neither a file nor a member of an archive.
         """
         path = self.path
-        if path is not None and not path.exists() and file_size(path) is None:
-            advice = "one in a list is relative to the list's folder"
-            if is_address(self.name):
-                advice = "of an address, give the content, or mount the store"
-            raise AsdfError(
-                f"there is no file {self.name}{from_here(path)}.{near_name(path)} Check the path; "
-                f"{advice}."
-            )
+        # If it cannot be told, opening it says why.
+        with suppress(OSError):
+            if path is not None and not path.exists() and file_size(path) is None:
+                advice = "one in a list is relative to the list's folder"
+                if is_address(self.name):
+                    advice = "of an address, give the content, or mount the store"
+                raise AsdfError(
+                    f"there is no file {self.name}{from_here(path)}.{near_name(path)} Check the "
+                    f"path; {advice}."
+                )
         return self.source
 
 

@@ -1,5 +1,6 @@
 """`python -m asdf` and run.py: what they do with errors, and with output that is not written."""
 
+import errno
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from asdf.errors import UsageError
 from asdf.evaluation import write_scores
 from asdf.recipe.ending import _report
 from asdf.runs.streams import NobodyReadsError
+from asdf.text import shorten
 from tests.conftest import PATIENCE_S, RECIPE
 
 FULL = Path("/dev/full")
@@ -190,6 +192,16 @@ def test_an_error_names_a_file_without_obeying_its_name(capsys, tmp_path):
     assert captured.err.startswith(
         rf"error: cannot read {tmp_path}/\x1b]0;title\x07\u202e.txt: No such"
     )
+
+
+def test_a_path_that_the_system_refuses_is_one_message(capsys):
+    name = "x" * 300 + ".pt"
+    assert main(["score", name, "a.wav"]) == 1
+    said = f"error: cannot access {shorten(name)}: File name too long. Correct the path or its"
+    assert capsys.readouterr().err.startswith(said)
+    assert _report(PermissionError(errno.EACCES, "Permission denied", "/theirs/net.pt")) == 1
+    said = "error: cannot access /theirs/net.pt: Permission denied. Correct the path or its"
+    assert capsys.readouterr().err.startswith(said)
 
 
 def test_an_error_is_of_a_bounded_length(capsys):

@@ -369,6 +369,15 @@ def test_pictures_of_one_name_do_not_overwrite_each_other(folder, score):
     ]
 
 
+def test_the_longest_names_have_pictures_too(folder, score):
+    """A title of 124 letters, of two bytes each."""
+    soundfile.write(f"{'ж' * 124}.flac", sound(6000, 9), 16000)
+    words = (f"{'ж' * 124}.flac", "--window", "1", "--csv", "out.csv")
+    assert score(*words)[0] == 0
+    assert Path(f"out - {'ж' * 97}.svg").is_file()
+    assert not list(folder.parent.glob(".*"))
+
+
 def test_a_calibrated_network_prints_llrs_and_verdicts(folder, score, expected, tmp_path):
     # So steep that no ratio is undecided: from -2 and 2 on.
     lower, higher = sorted(expected)[2:4]
