@@ -169,7 +169,8 @@ def decode_track(source: Source, max_bytes: int, track: int | None) -> Decoded:
             if track != first.track:
                 decoded = decode(source, max_bytes, track=track)
         except NotDecoded as error:
-            raise NotDecoded(f"sound track {track}: {error}") from None
+            choice = f"#track={first.track} behind its path chooses another"
+            raise NotDecoded(f"sound track {track}: {error}; {choice}") from None
         if not decoded.dropped and is_silent(as_float(decoded.samples)):
             continue
         if heard:

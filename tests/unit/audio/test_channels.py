@@ -173,6 +173,16 @@ def test_tracks_of_two_voices(tmp_path, name, order):
         read_audio(f"{path}#track=3")
 
 
+def test_of_a_track_that_nothing_decodes_it_is_said_how_to_choose_another(tmp_path):
+    """Apple's spatial sound, which telephones record beside the usual one."""
+    path = write_tracks(tmp_path / "a.mov", [ONE, ONE])
+    first, second, rest = path.read_bytes().split(b"sowt")
+    path.write_bytes(first + b"sowt" + second + b"apac" + rest)
+    with pytest.raises(AsdfError, match="sound track 2: Decoder not found; #track=1 behind its"):
+        read_audio(path)
+    assert_allclose(read_audio(f"{path}#track=1"), ONE)
+
+
 def test_music_behind_another_track_is_no_verdict_on_it(tmp_path):
     path = write_tracks(tmp_path / "a.mkv", [NOISE, ONE])
     read_audio(path)
