@@ -381,10 +381,10 @@ def describe_mapping(computing: Computing, launch: Launch) -> list[str]:
     devices = [choose_device(computing, rank, local_size, gpus) for rank in range(local_size)]
     lines = [f"local rank {rank}: {device}" for rank, device in enumerate(devices)]
     if 0 < gpus < local_size:
-        lines.append(f"(this process sees {gpus} of the GPUs: each process must see its own)")
+        lines.append(f"this process sees {gpus} of the GPUs: each process must see its own")
     notice = cpu_notice(computing, "cuda" if gpus else "cpu")
     if notice:
-        lines.append(f"({notice})")
+        lines.append(notice)
     return lines
 
 

@@ -154,11 +154,11 @@ def test_the_mapping_of_a_node_as_lines(monkeypatch):
     assert describe_mapping(Computing(), Launch(1, 2, 1, 2, "srun", "n1", 1)) == [
         "local rank 0: cuda:0",
         "local rank 1: cuda:0",
-        "(this process sees 1 of the GPUs: each process must see its own)",
+        "this process sees 1 of the GPUs: each process must see its own",
     ]
     see(0, on_node=0)
     notice = cpu_notice(Computing(), "cpu")
-    assert describe_mapping(Computing(), Launch()) == ["local rank 0: cpu", f"({notice})"]
+    assert describe_mapping(Computing(), Launch()) == ["local rank 0: cpu", notice]
     assert describe_mapping(Computing(use_gpu=False), Launch()) == ["local rank 0: cpu"]
     with pytest.raises(UsageError, match="'required', but no NVIDIA GPU was found"):
         describe_mapping(Computing(use_gpu="required"), Launch())
