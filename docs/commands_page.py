@@ -32,10 +32,10 @@ This page is made from the code by `python docs/commands_page.py`; `COMMAND --he
 |---|---|
 """
 
-_ENTRY = re.compile(r"^  (-\S.*(?:\n {4,}\S.*)*)\n", re.MULTILINE)
+_ENTRY = re.compile(r"^  ((?:-\S|NETWORK ).*(?:\n {4,}\S.*)*)\n", re.MULTILINE)
 _HELP = ("-h, --help", "show this help message and exit")
 _SHARED_BY = 3
-"""Options of as many commands, with the same words, are on the page once."""
+"""Options of as many commands, and NETWORK, are on the page once if their words are the same."""
 
 
 def commands_page() -> str:
@@ -79,8 +79,9 @@ def _without(text: str, shared: set[tuple[str, str]]) -> str:
         names: list[str] = []
         for entry in _ENTRY.findall(f"{group}\n"):
             if _words(entry) in shared:
-                names += re.findall(r"--[\w-]+", _words(entry)[0])
-                group = f"{group}\n".replace(f"  {entry}\n", "").rstrip("\n")
+                names += (options := re.findall(r"--[\w-]+", _words(entry)[0]))
+                left = "" if options else f"  {_words(entry)[0]}\n"
+                group = f"{group}\n".replace(f"  {entry}\n", left).rstrip("\n")
         names = [name for name in names if name != "--help"]
         groups.append("\n  ".join([group, *filter(None, [", ".join(names)])]))
     return "\n\n".join(group for group in groups if group != "options:") + "\n"

@@ -87,7 +87,7 @@ class RatioOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SubmissionOptions:
-    """Submissions to challenges, see the formats above."""
+    """Submissions to challenges."""
 
     submission: Path | None = option(
         "write the scores of all trials of P in a challenge's format; without labels in P, nothing "

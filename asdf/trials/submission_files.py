@@ -61,12 +61,12 @@ class SubmissionFormat:
 SUBMISSION_FORMATS = {
     "asvspoof2019": SubmissionFormat(
         lines="UTT ATTACK KEY SCORE",
-        purpose="the evaluation package of ASVspoof 2019; needs attacks and labels",
+        purpose="the package of ASVspoof 2019; needs attacks and labels",
         source="tDCF_python of asvspoof.org",
     ),
     "asvspoof2021": SubmissionFormat(
         lines="UTT SCORE",
-        purpose="ASVspoof 2021 LA, DF and PA, and their package; all trials, so without --subset",
+        purpose="ASVspoof 2021 LA, DF, PA and their package; no --subset",
         source="eval-package of github.com/asvspoof-challenge/2021",
     ),
     "asvspoof5": SubmissionFormat(
