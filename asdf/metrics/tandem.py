@@ -189,7 +189,7 @@ def min_a_dcf(
 ) -> tuple[float, float]:
     """Return the minimum of the normalised a-DCF and its threshold.
 
-    One score decides on a trial, whether it is a target, a nontarget or a spoof.
+    One score decides on every trial, be it a target, a nontarget or a spoof.
 
     Raises:
         AsdfError: a class is empty, or a score is not finite.

@@ -143,7 +143,7 @@ class Network(KnownNames):
     """what is validated, selected and scored is a moving average of the weights, of which each
     optimiser step leaves this proportion, such as 0.999; None: the weights themselves"""
     loss: str = setting("cross_entropy", check="class_path", names=LOSSES)
-    """what is minimised: one of ours (section loss), or the class path of your own"""
+    """what is minimised: a loss by name (section loss), or the class path of your own"""
     class_weights: tuple[float, float] = setting((1.0, 1.0), above=0)
     """weights of (spoof, bona fide) in the loss"""
 
