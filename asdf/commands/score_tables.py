@@ -223,7 +223,7 @@ class Screen:
             parts = [f"{count} {names.get(verdict, verdict)}" for verdict, count in counts.items()]
         else:
             parts = [f"{total - failed} scored", *([f"{failed} not"] if failed else [])]
-        self._write(f"{total}: {', '.join(parts)}")
+        self._write(f"{total} recordings: {', '.join(parts)}")
 
     def say(self, text: str) -> None:
         """Write a line to standard error."""

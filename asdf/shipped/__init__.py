@@ -88,7 +88,7 @@ class ShippedDetector:
             f"It states no ratio above {self.ratio_bona_fide:.0f} to 1 for bona fide and "
             f"{self.ratio_spoof:.0f} to 1 for spoof. It errs in {self.eer:.0f} % (EER; 95 %: "
             f"{self.eer_low:.0f} to {self.eer_high:.0f}) of {self.bona_fide + self.spoof} "
-            "recordings whose attacks and speakers training lacked, in "
+            "unaltered recordings whose attacks and speakers training lacked, in "
             f"{self.elsewhere_eer:.0f} % of {self.elsewhere}, on {worst} in "
             f"{self.elsewhere_by_attack[worst]:.0f} %; {self.elsewhere_accused:.0f} % of the "
             "genuine ones there get a ratio of 2 or more for spoof. Its verdict is no evidence by "

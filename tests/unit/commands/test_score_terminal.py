@@ -108,7 +108,7 @@ def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(war
     assert cells["in/d.wav"] == ["error"]
     notes = [line.strip() for line in plain if line.startswith("    ")]
     assert notes[0] == cells["in/b.wav"][2]
-    assert plain[-1] == "4: 2 bona fide, 0 spoof, 1 not judged, 1 not scored"
+    assert plain[-1] == "4 recordings: 2 bona fide, 0 spoof, 1 not judged, 1 not scored"
     assert lines[0].endswith("  \x1b[32mbona fide \x1b[0m")
     assert "\x1b[33mnot judged\x1b[0m" in out
     assert "\x1b" not in "".join(piped)
@@ -129,7 +129,7 @@ def test_without_a_threshold_there_is_no_verdict(warm, folder):
     rows = re.findall(r"^in/(\w).* +(\S+)$", ERASED.sub("", out), re.MULTILINE)
     assert [name for name, _ in rows] == ["b", "c", "d", "a"]
     assert rows[2] == ("d", "error")
-    assert out.rstrip().endswith("4: 3 scored, 1 not")
+    assert out.rstrip().endswith("4 recordings: 3 scored, 1 not")
 
 
 @pytest.mark.parametrize(
