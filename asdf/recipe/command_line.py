@@ -20,7 +20,8 @@ from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.front_end_values import BUNDLE, RANDOM
-from asdf.settings.mistakes import COMMAND_LINE, Collector, raise_all
+from asdf.settings.mistakes import COMMAND_LINE, Collector, raise_all, shortened
+from asdf.text import closest
 
 
 class _Answer(BaseException):
@@ -103,6 +104,8 @@ def config_files(recipe: Path, folders: Sequence[str]) -> list[Path]:
 # recipe's folder.
 _WEIGHTS = "front_end.weights"
 _TYPED_PATHS = ("paths.output_folder", "paths.database_folder", _WEIGHTS)
+# Word processors turn hyphens into the others.
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212"), "-")
 
 
 @dataclass(frozen=True)
@@ -158,11 +161,21 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     parser.add_argument("--local-rank", "--local_rank", type=int, help=argparse.SUPPRESS)
     args, unknown = parser.parse_known_intermixed_args(arguments)
     collector = Collector()
-    for option in unknown:
-        # Others are values of such options.
+    for word in (*unknown, *args.words):
+        option = word.partition("=")[0].translate(_DASHES)
+        # Others of the unknown are values of such options.
         if option.startswith("-"):
+            near = closest(option, ("--list", "--explain", "--dry-run"))
+            if near:
+                problem = f"there is no option '{shortened(word)}'; the nearest is '{near}'"
+                collector.add(COMMAND_LINE, problem)
+                continue
             with collector.collecting(COMMAND_LINE):
-                our_catalogue().look_up(option.partition("=")[0])
+                our_catalogue().look_up(option)
+    torn = [word for word in args.words if _is_torn(word)]
+    if torn:
+        problem = "write section.name=value without blanks; is a variable of the shell empty?"
+        collector.add(COMMAND_LINE, f"'{shortened(' '.join(torn))}': {problem}")
     raise_all(collector.mistakes)
     # The name of a config contains no equals sign, and an override always contains one.
     configs = [word for word in args.words if "=" not in word]
@@ -178,6 +191,12 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
             "the configs."
         )
     return CommandLine(configs, overrides, args.list, explain, args.dry_run)
+
+
+def _is_torn(word: str) -> bool:
+    """Whether a word is an override without a name or a value."""
+    name, equals, value = map(str.strip, word.partition("="))
+    return not (name and value) if equals else name in our_catalogue().settings
 
 
 def from_current_folder(override: str) -> str:

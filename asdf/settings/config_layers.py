@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -155,24 +156,30 @@ def _read_override(override: str, catalogue: Catalogue, collector: Collector) ->
     target, equals, text = (part.strip() for part in override.partition("="))
     target = name_today(target, str(COMMAND_LINE))
     if not equals:
-        problem = f"'{shortened(override)}' is not an override of the form section.name=value"
-        collector.add(COMMAND_LINE, problem)
+        written = f"'{shortened(override)}'"
+        collector.add(COMMAND_LINE, f"{written} is not an override of the form section.name=value")
         return None
     # `steps_of` reports an unknown setting once, with the nearest name.
     known = catalogue.settings.get(target)
     try:
-        return Assignment(target, parse_literal(text), text, COMMAND_LINE)
+        value = parse_literal(text)
+        # A folder's name may look like a number, and the shell has removed its quotes.
+        if known and known.annotation in (str, str | None) and type(value) in (int, float):
+            value = text
+        return Assignment(target, value, text, COMMAND_LINE)
     except Complaint as complaint:
-        # The shell removed the quotes, or there were none; a text that begins with a quote or a
-        # bracket is a literal with a mistake.
-        is_bare = text != "" and text[0] not in "'\"([{"
-        if known is not None and is_bare and takes_string(known.annotation):
+        problem = complaint
+    # The shell removed the quotes, or there were none; a text that begins with a quote or a bracket
+    # is a literal with a mistake. Whether an unknown setting takes a bare string cannot be known.
+    if known and text and text[0] not in "'\"([{\u2018\u2019\u201c\u201d":
+        if takes_string(known.annotation):
             return Assignment(target, text, text, COMMAND_LINE)
-        # Whether an unknown setting takes a bare string cannot be known.
-        if known is not None:
-            written = f"{target} = {shortened(text)}"
-            collector.mistakes.append(complaint.at(COMMAND_LINE, written))
-        return Assignment(target, None, text, COMMAND_LINE, broken=True)
+        with suppress(Complaint):
+            words = check_value(known, list(map(str.strip, text.split(","))))
+            problem = Complaint(f'in a shell, this tuple is written "{words!r}"')
+    if known:
+        collector.mistakes.append(problem.at(COMMAND_LINE, f"{target} = {shortened(text)}"))
+    return Assignment(target, None, text, COMMAND_LINE, broken=True)
 
 
 def resolve(header: str, log: Log, catalogue: Catalogue, name: str = "") -> Config:

@@ -132,10 +132,7 @@ def _fit(annotation: Any, value: Any) -> Any:
         # 1 == True, so the type must be equal as well.
         if any(value == choice and type(value) is type(choice) for choice in choices):
             return value
-        words = [choice for choice in choices if isinstance(choice, str)]
-        near = closest(value, words) if isinstance(value, str) else ""
-        hint = f"; the nearest is '{near}'" if near else ""
-        raise Complaint(f"expected {describe(annotation)}{hint}")
+        raise Complaint(f"expected {describe(annotation)}{_hint(annotation, value)}")
     # A float setting accepts 3; an int setting rejects 3.0, which may be a mistake.
     if annotation is float and _is(value, int):
         try:
@@ -216,6 +213,11 @@ def _hint(annotation: Any, value: Any) -> str:
         return f"; write {int(value)}"
     if annotation is str and _is(value, int):
         return f"; write '{shortened(str(value))}'"
+    if annotation is bool and isinstance(value, str) and value.capitalize() in ("True", "False"):
+        return f"; write {value.capitalize()}"
+    if get_origin(annotation) is Literal and isinstance(value, str):
+        near = closest(value, filter(lambda choice: isinstance(choice, str), get_args(annotation)))
+        return f"; the nearest is '{near}'" if near else ""
     return ""
 
 

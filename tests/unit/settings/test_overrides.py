@@ -28,6 +28,7 @@ RUNS = "a\nnetwork.max_epochs = 5\n\nb < a\nnetwork.minibatch_size = 7\n"
         (" network.max_epochs = 4 * 2 ", "network.max_epochs", 8),
         ("network.max_steps=None", "network.max_steps", None),
         ("recipe.training_sets=['a','b']", "recipe.training_sets", ("a", "b")),
+        ("paths.system_folder=2026-11-30", "paths.system_folder", "2026-11-30"),
     ],
 )
 def test_overrides(init: Write, runs: Write, override: str, name: str, value: object) -> None:
@@ -39,7 +40,22 @@ def test_overrides(init: Write, runs: Write, override: str, name: str, value: ob
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("recipe.training_sets=a,b", "recipe.training_sets = a,b: a is a name; "),
+        ("computing.gpu_ids=a,b", "computing.gpu_ids = a,b: a is a name; "),
+        (
+            "recipe.training_sets=a, b",
+            "recipe.training_sets = a, b: in a shell, this tuple is written \"('a', 'b')\"",
+        ),
+        ("paths.system_folder=“x”", "paths.system_folder = “x”: Python cannot read it (invalid c"),
+        (
+            "computing.use_gpu=false",
+            "computing.use_gpu = false: expected True or False or 'required', not a string; "
+            "write False",
+        ),
+        (
+            "computing.use_gpu=require",
+            "computing.use_gpu = require: expected True or False or 'required', not a string; "
+            "the nearest is 'required'",
+        ),
         (
             "paths.output_folder='x",
             "paths.output_folder = 'x: the quote ' is not closed on its line",
