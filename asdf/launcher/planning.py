@@ -34,8 +34,8 @@ from asdf.errors import AsdfError, UsageError
 from asdf.launcher.folds import FOLD_SETTINGS, divide_into_folds, fold_overrides
 from asdf.launcher.states import Job
 from asdf.recipe.command_line import config_files, config_folders, corpora_of, from_current_folder
-from asdf.recipe.declared_corpora import find_corpus, set_parts
-from asdf.recipe.problems import Problem, raise_problems
+from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
+from asdf.recipe.problems import Problem, find_problems, raise_problems, read_stages
 from asdf.recipe.run_folders import folders_of
 from asdf.recipe.used_sets import check_classes
 from asdf.runs.seeds import derived_seed
@@ -229,28 +229,34 @@ class PlannedPoint:
     Attributes:
         overrides: Overrides of the point, and those for all runs.
         fold: Name of the fold; '' for none.
+        name: Name of the run.
     """
 
     config: Config
     point: Point
     overrides: list[str]
     fold: str = ""
+    name: str = ""
 
 
 def fold_points(
-    recipe: Path, folds: str, planned: Sequence[PlannedPoint], initial: Settings
+    recipe: Path,
+    corpora: Mapping[str, Corpus],
+    folds: str,
+    planned: Sequence[PlannedPoint],
+    initial: Settings,
 ) -> tuple[list[int], list[PlannedPoint]]:
     """Return the number of folds of each point, and a point per fold, grouped by seed.
 
     Args:
         recipe: Path of the recipe's run.py.
+        corpora: Corpora that it declares.
         folds: Description of the folds, such as 'attack:2'.
 
     Raises:
         UsageError, AsdfError: the lists of a point cannot be read or divided, or a fold lacks data
             for its run.
     """
-    corpora = corpora_of(recipe)
     run_configs = config_files(recipe.parent, config_folders(recipe))
 
     @cache
@@ -412,9 +418,17 @@ def plan_runs(
         for config, point, request in zip(group, all_points, requests, strict=True):
             planned.append(PlannedPoint(config, point, request))
     folds = None
+    corpora = corpora_of(recipe)
     if options.folds is not None:
-        counts, planned = fold_points(recipe, options.folds, planned, initial)
+        counts, planned = fold_points(recipe, corpora, options.folds, planned, initial)
         folds = tuple(counts)
+    planned = [_in_own_folder(entry) for entry in planned]
+    stages = read_stages(recipe)
+    problems: list[Problem] = []
+    for entry in planned:
+        # Each by itself, since their numbers of processes may differ.
+        problems += find_problems((entry.config,), recipe.parent, corpora, stages)
+    raise_problems(problems, list(dict.fromkeys(entry.config.name for entry in planned)))
     jobs: dict[Path, Job] = {}
     for entry in planned:
         job = _plan_job(recipe, entry)
@@ -428,24 +442,32 @@ def plan_runs(
     return Plan(list(jobs.values()), points, folds)
 
 
-def _plan_job(recipe: Path, planned: PlannedPoint) -> Job:
+def _in_own_folder(planned: PlannedPoint) -> PlannedPoint:
+    """Return the point with the system folder and the name that its values give it."""
     config = planned.config
-    settings = config.sections()
-    name = config.name
-    overrides = planned.overrides
-    if planned.point or planned.fold:
-        names = map(setting_of, planned.point)
-        values = {name: config.values[name] for name in names}
-        suffix = point_name(values, config.catalogue, planned.fold)
-        name = f"{config.name}-{suffix}"
-        system = f"{settings.paths.system_folder.rstrip('/')}-{suffix}"
-        settings = replace(settings, paths=replace(settings.paths, system_folder=system))
-        # The folder for all runs is the beginning of this one.
-        overrides = [word for word in overrides if setting_of(word) != SYSTEM_FOLDER]
-        overrides.append(f"{SYSTEM_FOLDER}={system!r}")
+    if not planned.point and not planned.fold:
+        return replace(planned, name=config.name)
+    values = {name: config.values[name] for name in map(setting_of, planned.point)}
+    suffix = point_name(values, config.catalogue, planned.fold)
+    system = f"{config.values[SYSTEM_FOLDER].rstrip('/')}-{suffix}"
+    config = replace(config, values={**config.values, SYSTEM_FOLDER: system})
+    # The folder for all runs is the beginning of this one.
+    overrides = [word for word in planned.overrides if setting_of(word) != SYSTEM_FOLDER]
+    overrides.append(f"{SYSTEM_FOLDER}={system!r}")
+    return replace(planned, config=config, overrides=overrides, name=f"{config.name}-{suffix}")
+
+
+def _plan_job(recipe: Path, planned: PlannedPoint) -> Job:
+    settings = planned.config.sections()
     folders = folders_of(settings.paths, recipe.parent)
     # Through a link, one folder may have two names.
     system_folder = folders.system.resolve()
     return Job(
-        name, config.name, list(overrides), system_folder, settings, folders.output, recipe.parent
+        planned.name,
+        planned.config.name,
+        list(planned.overrides),
+        system_folder,
+        settings,
+        folders.output,
+        recipe.parent,
     )

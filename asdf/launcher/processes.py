@@ -168,11 +168,9 @@ class RunningJob:
             job.state = "stopped"
             job.detail = self.progress()
         elif status == 0:
-            job.state = "done"
-            job.detail = ""
             # Results of an earlier run do not count: this run may have stages without results.
             has_new_results = file_version(job.layout.results_json) != self._results_before
-            job.results = read_results(job.layout.results_json) if has_new_results else []
+            job.mark_done(read_results(job.layout.results_json) if has_new_results else [])
         else:
             job.state = "failed"
             job.detail = explain_failure(status, lines)

@@ -23,10 +23,10 @@ from typing import Any, Literal, TextIO
 from asdf.errors import AsdfError
 from asdf.runs.files import write_text
 from asdf.runs.layout import Layout
-from asdf.runs.start_records import was_finished
+from asdf.runs.start_records import read_starts, was_finished
 from asdf.settings import Sections
 from asdf.settings.loading import read_init_config
-from asdf.text import aligned, printable
+from asdf.text import aligned, and_more, printable
 from asdf.trials.how_scored import described_set
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -142,13 +142,12 @@ class Job:
                 and saved["last_run"] == self._last_run_digest()
             )
             results = [JobResult.from_row(row, row["set"]) for row in saved["results"]]
+            database = saved.get("database")
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             # An unreadable state counts as none: the run waits.
             is_done = False
         if is_done:
-            self.state = "done"
-            self.detail = "by an earlier launch"
-            self.results = results
+            self.mark_done(results, "by an earlier launch", database)
             return
         # A run by hand, or a task of a job array, may have ended successfully here.
         if not was_finished(self.layout.environment):
@@ -159,9 +158,27 @@ class Job:
             return
         # Digests would not do: a default of 20 becomes 20.0 when it is read from a file.
         if outcome_settings(last) == outcome_settings(self.settings):
-            self.state = "done"
-            self.detail = "by an earlier run"
-            self.results = read_results(self.layout.results_json)
+            results = read_results(self.layout.results_json)
+            self.mark_done(results, "by an earlier run", last.paths.database_folder)
+
+    def mark_done(
+        self, results: list[JobResult], how: str = "", database: str | None = None
+    ) -> None:
+        """Mark the job as done; its detail says what it may not be expected to rest on.
+
+        Args:
+            database: Database folder of the run, if it may be another one than that of the job.
+        """
+        self.state = "done"
+        self.results = results
+        words = [how]
+        if database not in (None, self.settings.paths.database_folder):
+            words.append(f"paths.database_folder was {database}")
+        for start in read_starts(self.layout.environment)[::-1]:
+            if "changes" in start:
+                words.append(and_more(start["changes"], 1))
+                break
+        self.detail = ", ".join(filter(None, words))
 
     def save_state(self) -> None:
         """Save the state for a later launch.
@@ -174,6 +191,7 @@ class Job:
             "state": self.state,
             "detail": self.detail,
             "digest": self.digest,
+            "database": self.settings.paths.database_folder,
             "last_run": self._last_run_digest(),
             "results": [result.row() for result in self.results],
         }

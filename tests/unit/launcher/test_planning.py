@@ -101,6 +101,18 @@ def test_two_spellings_of_a_value_meet_in_one_folder(recipe):
         plan(recipe, ["debug"], sweep=["network.initial_learning_rate=1,1.0"])
 
 
+def test_problems_of_the_settings_are_found_before_the_first_run(recipe):
+    recipe.add_configs("typo < debug\npaths.system_folder = 'typo'\nrecipe.start_stage = 7\n")
+    with pytest.raises(UsageError) as caught:
+        plan(recipe, ["debug", "typo"], "recipe.training_sets=('demo-trian',)", seeds="0-1")
+    message = str(caught.value)
+    assert message.count("config debug, typo: the recipe knows no corpus 'demo-trian'") == 1
+    assert message.count("config typo: recipe.start_stage = 7") == 1
+    # Each run starts its own processes.
+    recipe.add_configs("two < normed\ncomputing.processes = 2\npaths.system_folder = 'two'\n")
+    assert len(plan(recipe, ["debug", "two"]).jobs) == 2
+
+
 def test_relative_paths_are_meant_from_the_current_folder(recipe, monkeypatch):
     monkeypatch.chdir(recipe.folder)
     made = plan(recipe, ["debug"], sweep=["front_end.weights=a.pt,None"])

@@ -54,6 +54,22 @@ def test_other_settings_are_not_done(done, changed):
     assert later.state == "waiting" and later.results == []
 
 
+def test_what_is_done_says_what_it_rests_on(done):
+    """Of another corpus, or a training that other settings began: the results are not those of the
+    settings that the table seems to show."""
+    words = "network.minibatch_size was 24 up to step 25, is 7 from here"
+    starts = [{"changes": []}, {"changes": [words]}, {"finished": True}]
+    (done / "environment.json").write_text(json.dumps(starts))
+    assert restored(done).detail == f"by an earlier launch, {words}"
+    (done / "environment.json").unlink()
+    first = job(done, paths__database_folder="/a")
+    first.state = "done"
+    first.save_state()
+    assert restored(done, paths__database_folder="/a").detail == "by an earlier launch"
+    other = restored(done, paths__database_folder="/b")
+    assert other.detail == "by an earlier launch, paths.database_folder was /a"
+
+
 def test_a_run_by_hand_in_the_same_folder_undoes_it(done):
     (done / "settings.py").write_text("network.max_epochs = 3\n")
     assert restored(done).state == "waiting"
