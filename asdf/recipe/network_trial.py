@@ -26,6 +26,7 @@ from asdf.data.batches import LENGTHS, Batch
 from asdf.data.datasets import ClipFrames
 from asdf.data.sampler_orders import longest_clips
 from asdf.data.training_plan import TrainingPlan, Window, minibatch_per_process
+from asdf.distributed.arithmetic import arithmetic
 from asdf.distributed.world import World
 from asdf.errors import AsdfError, UsageError
 from asdf.interchange import bundle_architecture
@@ -260,8 +261,11 @@ def _measure_step(settings: Sections, folder: Path, utterances: TrialList, proce
     minibatch = minibatch_per_process(settings.network, processes)
     if settings.lengths.minibatch_s is not None:
         minibatch, tried.network.train_clip_size = longest_clips(settings)
+    # Nothing may have used the GPU yet, and torch counts its memory from its start on.
+    torch.cuda.init()
     torch.cuda.reset_peak_memory_stats(device)
-    with torch.random.fork_rng([device]), UserErrors(_FAILED):
+    kernels = arithmetic(settings.computing.tf32)  # those of a run
+    with kernels, torch.random.fork_rng([device]), UserErrors(_FAILED):
         _train(tried, folder, utterances, steps=2, minibatch=minibatch, world=World(device=device))
     held = torch.cuda.max_memory_allocated(device)
     reserved = torch.cuda.max_memory_reserved(device)
