@@ -194,14 +194,15 @@ def _import(module_name: str, folder: Path | None, setting: str) -> ModuleType:
     # An AsdfError already says what to do.
     except AsdfError:
         raise
-    except Exception as error:
+    # A script that exits when it is imported would end the run as if it had succeeded.
+    except (Exception, SystemExit) as error:
         raise _import_failed(module_name, setting, error) from error
     if folder:
         _check_not_hidden(folder / f"{package}.py", package, setting)
     return module
 
 
-def _import_failed(module_name: str, setting: str, error: Exception) -> AsdfError:
+def _import_failed(module_name: str, setting: str, error: BaseException) -> AsdfError:
     return AsdfError(f"{setting}: importing {module_name} failed: {describe_error(error)}.")
 
 
@@ -258,7 +259,7 @@ class UserErrors:
         raise self._kind(f"{self._failed}: {reason}. {self._advice}".rstrip()) from error
 
 
-def describe_error(error: Exception, skip_file: str = __file__) -> str:
+def describe_error(error: BaseException, skip_file: str = __file__) -> str:
     """Return an error's type and text, and where it was raised unless in `skip_file`.
 
     For an error inside Python or a package, that is the line of the user's code, if any.

@@ -76,6 +76,12 @@ def test_a_module_that_fails_inside_python_is_reported_with_its_own_line(tmp_pat
     assert "mutable default" in message and f"({file}, line 3)." in message
 
 
+def test_a_script_that_exits_when_it_is_imported_does_not_end_the_run(tmp_path: Path) -> None:
+    (tmp_path / "script_here.py").write_text("import sys\n\nsys.exit()\n")
+    with pytest.raises(AsdfError, match=r"importing script_here failed: SystemExit.*line 3\)\."):
+        find_class("script_here.Net", tmp_path, SETTING, object)
+
+
 def test_what_fails_in_a_class_of_the_users_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "my_loss_here.py").write_text("def compute():\n    return 1 / 0\n")
     compute = find_function("my_loss_here.compute", tmp_path, SETTING)
