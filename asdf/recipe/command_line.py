@@ -21,6 +21,7 @@ from asdf.recipe.declared_corpora import Corpus
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.front_end_values import BUNDLE, RANDOM
 from asdf.settings.mistakes import COMMAND_LINE, Collector, raise_all, shortened
+from asdf.settings.value_checks import OF_WINDOWS
 from asdf.text import closest
 
 
@@ -205,6 +206,7 @@ def from_current_folder(override: str) -> str:
     path = value.strip().strip("'\"")
     # Variables and home folders are expanded later, to paths that do not depend on this folder.
     is_relative = path not in ("", "None") and not path.startswith(("/", "$", "~", BUNDLE))
+    is_relative = is_relative and not OF_WINDOWS.match(path)
     is_name = path == RANDOM or parse_name(path) is not None
     if name.strip() == _WEIGHTS and is_relative and is_name:
         return override

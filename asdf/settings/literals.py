@@ -168,7 +168,12 @@ def parse_literal(text: str) -> Any:
     except SyntaxError as error:
         # Python may report the line after the last one, or none at all.
         line = min(max(error.lineno or 1, 1) - 1, text.count("\n"))
-        raise Complaint(f"Python cannot read it ({error.msg}); {KINDS}", line) from None
+        reason = error.msg
+        # Such as a minus sign of a word processor, which looks like a hyphen.
+        odd = next((sign for sign in text if not (sign.isascii() or sign.isalnum())), "")
+        if odd and odd not in reason:
+            reason += f" at '{odd}' (U+{ord(odd):04X})"
+        raise Complaint(f"Python cannot read it ({reason}); {KINDS}", line) from None
     # A NUL character, or nesting that Python cannot parse.
     except (ValueError, MemoryError, RecursionError):
         raise Complaint(f"Python cannot read it; {KINDS}") from None

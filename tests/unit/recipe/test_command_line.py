@@ -39,6 +39,7 @@ def test_the_three_questions():
         ("paths.output_folder='my out'", "paths.output_folder='{here}/my out'"),
         ("paths.database_folder = ../x", "paths.database_folder='{here}/../x'"),
         ("front_end.weights=w.pt", "front_end.weights='{here}/w.pt'"),
+        ("paths.output_folder=C:\\out", "paths.output_folder=C:\\out"),  # refused later
         ("paths.output_folder=/abs", "paths.output_folder=/abs"),
         ("paths.output_folder='$SCRATCH/x'", "paths.output_folder='$SCRATCH/x'"),
         ("paths.output_folder=~/x", "paths.output_folder=~/x"),

@@ -18,6 +18,8 @@ USE_GPU = "expected True or False or 'required'"
 NUMBERS, STRINGS = "expected a tuple of whole numbers", "expected a tuple of strings"
 OF_ONE = "a tuple of one value is written"
 EPOCHS = "expected a whole number, 'best', 'average' or 'last'"
+BEST = ", not a string; the nearest is 'best'"
+OF_WINDOWS = "is a path of Windows; write that of this system, as /mnt/c/... in WSL"
 CHARACTER = "the path contains a character that is not allowed in file names"
 
 
@@ -97,7 +99,7 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         ),
         ("recipe.training_sets", None, f"{STRINGS}, not None"),
         ("recipe.evaluation_sets", ("a", "b", "a"), "'a' occurs twice"),
-        ("recipe.selected_epochs", ("bset",), f"value 1 ('bset'): {EPOCHS}, not a string"),
+        ("recipe.selected_epochs", ("bset",), f"value 1 ('bset'): {EPOCHS}{BEST}"),
         ("network.network_class", "AASIST", f"'AASIST' is not a class path; it is written {FORM}"),
         ("network.network_class", "a.b-c", f"'a.b-c' is not a class path; it is written {FORM}"),
         ("network.callbacks", ("a.B", "c"), f"'c' is neither one of 'tensorboard', 'wandb' {NOR}"),
@@ -105,6 +107,8 @@ def test_fits(name: str, value: Any, result: Any) -> None:
         ("paths.output_folder", " ", "the path is empty; write '.' for the current folder"),
         ("paths.output_folder", "a\0b", CHARACTER),
         ("paths.output_folder", "\ud800", CHARACTER),
+        ("paths.output_folder", r"C:\data", OF_WINDOWS),
+        ("paths.output_folder", "C:\new", OF_WINDOWS),
         (
             "augmentation.noise_folders",
             ("a", ""),

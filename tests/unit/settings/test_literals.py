@@ -128,6 +128,8 @@ def test_refused_by_python(text: str) -> None:
 def test_a_complaint_names_a_missing_comma_and_the_line_within_the_value() -> None:
     with pytest.raises(Complaint, match=r"\(invalid syntax\. Perhaps you forgot a comma\?\)"):
         parse_literal("(1 2)")
+    with pytest.raises(Complaint, match=r"\(.* at '−' \(U\+2212\)\)"):
+        parse_literal("1e−4")
     with pytest.raises(Complaint) as caught:
         parse_literal("(1,\n 2,\n abc)")
     assert caught.value.line == 2
