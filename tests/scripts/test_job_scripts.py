@@ -71,6 +71,8 @@ class Held(Normed):
         self.steps = getattr(self, "steps", 0) + self.training
         restarted = "SLURM_RESTART_COUNT" in os.environ
         held = self.steps == 2 and "TEST_HOLD" in os.environ and not restarted
+        if held:
+            Path(os.environ["TEST_HOLD"]).touch()
         while held and not Path(os.environ["ASDF_STOP_FILE"]).exists():
             time.sleep(0.1)
         return super().embed(waveforms_BT)
@@ -309,19 +311,22 @@ def test_two_nodes_stopped_by_the_time_limit_end_as_never_stopped(lab, recipe, c
         "ASDF_PROCESSES_PER_NODE": "2",
     }
     words = ("held", "network.minibatch_size=2")
-    # Slurm looks every half minute, and sends the signal up to half a minute early.
-    limit = ["--cpus-per-task=2", "--time=3", "--signal=B:USR2@100"]
+    limit = ["--cpus-per-task=2", "--time=20", "--signal=B:USR2@100"]
+    held = lab.folder / "held"
     stopped = lab.submit(
         "puhti_two_nodes.sh",
         limit,
         *words,
         "paths.system_folder=stopped",
-        TEST_HOLD="1",
+        TEST_HOLD=str(held),
         **variables,
     )
     whole = lab.submit(
         "puhti_two_nodes.sh", limit[:1], *words, "paths.system_folder=whole", **variables
     )
+    # However long its start takes, it is held when the signal comes.
+    stopped.wait_until(held.exists)
+    stopped.leave_two_minutes()
     assert whole.wait().state == "COMPLETED", whole.output
     assert "rank 3 of 4: host n2, local rank 1" in whole.output
     assert "rank 1 of 4: host n1" in whole.output
