@@ -37,8 +37,9 @@ from asdf.metrics.detection import (
     into_blocks,
     min_dcf_of,
 )
+from asdf.metrics.intervals import FEW, Rates, lowest_interval, rate_interval, tested_interval
 from asdf.metrics.intervals import Interval as Interval
-from asdf.metrics.intervals import Rates, lowest_interval, rate_interval, tested_interval
+from asdf.trials.matching import align_scores
 from asdf.trials.packed_names import CodedColumn
 from asdf.trials.score_file import Scores
 
@@ -233,7 +234,7 @@ def paired_test(
         True
     """
     first_curve = DetCurve.of_scores(first)
-    second_curve = DetCurve.of_scores(_align(first, second))
+    second_curve = DetCurve.of_scores(align_scores("the second system", second, "the first", first))
     blocks = (into_blocks(first_curve), into_blocks(second_curve))
     # Draws of trials rather than blocks: each system has its own blocks, but the trials are shared.
     rng = np.random.default_rng(seed)
@@ -246,7 +247,12 @@ def paired_test(
     for of_first, of_second in counts_of_draws(draws, blocks):
         before.append(weighted_metrics(of_first.bona_fide, of_first.spoof, cost))
         after.append(weighted_metrics(of_second.bona_fide, of_second.spoof, cost))
-    groups = None if speakers is None else speakers_of_fewer_class(first.labels, speakers)
+    groups = None
+    if speakers is not None:
+        groups = speakers_of_fewer_class(first.labels, speakers)
+    elif (fewer := min(first_curve.bona_fide.size, first_curve.spoof.size)) < FEW:
+        # As few speakers, few trials show less than the variation between them.
+        groups = max(2, fewer)
     drawn = np.stack([np.concatenate(before, axis=1), np.concatenate(after, axis=1)])
     curves = (first_curve, second_curve)
     eers = np.array([curve.eer()[0] for curve in curves])
@@ -290,27 +296,6 @@ def difference_interval(
         degrees = total**2 / (variance**2 / degrees + of_seeds**2 / seed_degrees)
     difference = float(measured[1] - measured[0])
     return tested_interval(difference, math.sqrt(total), degrees=degrees, level=level)
-
-
-def _align(first: Scores, second: Scores) -> Scores:
-    """Return `second` in the order of trials of `first`."""
-    positions = {utterance: index for index, utterance in enumerate(second.ids)}
-    in_second = [positions.get(utterance) for utterance in first.ids]
-    if len(first) != len(second) or None in in_second:
-        differing = sorted(set(first.ids) ^ set(second.ids))
-        names = ", ".join(repr(utterance) for utterance in differing[:5])
-        raise AsdfError(
-            f"the systems were not scored on the same trials ({len(first)} and {len(second)}; in "
-            f"one only: {names}). Compare score files of the same set."
-        )
-    index = np.array(in_second, np.intp)
-    differs = np.flatnonzero(second.labels[index] != first.labels)
-    if differs.size:
-        raise AsdfError(
-            f"the two systems' files label {first.ids[differs[0]]!r} differently. Compare the "
-            "same set."
-        )
-    return Scores(first.ids, first.labels, second.scores[index])
 
 
 # Up to this many trials are drawn one by one in the time of one binomial draw.

@@ -40,6 +40,9 @@ import numpy.typing as npt
 
 from asdf.arrays import Floats
 
+FEW = 20
+"""Number of trials below which one trial changes an EER by more than 5 %."""
+
 FEW_GROUPS = 10
 """Number of speakers below which intervals are marked."""
 
@@ -279,7 +282,9 @@ def tested_interval(
         degrees: Degrees of freedom of Student's t; infinity for the normal distribution.
     """
     if not deviation:
-        return Interval(difference, difference, difference, float(difference == 0))
+        # As in a sign test whose n = degrees + 1 signs are equal.
+        p_value = 0.5**degrees if difference else 1.0
+        return Interval(difference, difference, difference, p_value)
     reach = t_quantile(level, degrees) * deviation
     p_value = two_sided_p(difference / deviation, degrees)
     return Interval(difference, difference - reach, difference + reach, p_value)

@@ -26,6 +26,7 @@ from asdf.arrays import Floats
 from asdf.metrics.bootstrap import Interval, curve_intervals
 from asdf.metrics.decisions import DECISION_METRICS, Confusion
 from asdf.metrics.detection import ASVSPOOF5, DetCurve, DetectionCost, act_dcf, cllr, min_dcf_of
+from asdf.metrics.intervals import FEW
 from asdf.metrics.score_checks import Finding
 from asdf.runs.files import write_text
 from asdf.runs.layout import RESULTS_JSON, RESULTS_TEXT
@@ -33,13 +34,11 @@ from asdf.tables.renderers import as_json, as_lines
 from asdf.tables.table import Column, Columns, Table, counts, each, rate, texts
 from asdf.text import AnyPath
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, role_notes
+from asdf.trials.label_files import OF_SPOOFS
 from asdf.trials.packed_names import CodedColumn
 from asdf.trials.score_file import Scores
 
 _SHOWN = 8
-FEW = 20
-"""Number of trials below which one trial changes an EER by more than 5 %."""
-
 BonaFide = Literal["all", "same"]
 """The bona fide trials for comparison with spoofs of a condition: all, or of its value."""
 
@@ -266,7 +265,7 @@ def conditions_of(
     alone: set[str] = set()
     bona_fide: BonaFide = "all"
     # Results by attack are published against all bona fide trials, whatever their column holds.
-    if column != "attack" and of_bona_fide & of_spoof:
+    if column not in OF_SPOOFS and of_bona_fide & of_spoof:
         chosen = of_bona_fide & of_spoof
         alone = of_bona_fide ^ of_spoof
         bona_fide = "same"

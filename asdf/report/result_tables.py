@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from asdf.metrics.intervals import FEW_GROUPS, Interval
+from asdf.metrics.intervals import FEW, FEW_GROUPS, Interval
 from asdf.metrics.metric_columns import EER, Metric, metric_columns, metric_values
-from asdf.metrics.results import FEW, Condition
+from asdf.metrics.results import Condition
 from asdf.metrics.summary import Summary
 from asdf.report.curves import DET_TICKS
 from asdf.report.gathering import Gathered, Measurement, Result, TaskResult, by_set

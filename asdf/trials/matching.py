@@ -191,8 +191,8 @@ def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> S
         _refuse(
             f"{name} does not have the trials of {first_name}: {len(names)} are {problem}",
             names,
-            "Every system needs a score for every trial; --protocol with --ignore-others selects "
-            "those of one set.",
+            "Give scores of the same trials; --protocol with --ignore-others, of `evaluate` and "
+            "`fuse`, selects those of one set.",
         )
     _refuse_repeated(name, scores.ids, indices, first, first_name)
     _compare_labels(name, scores.ids, scores.labels, first.labels[indices], first_name)

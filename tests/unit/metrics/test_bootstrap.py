@@ -12,7 +12,13 @@ from asdf.errors import AsdfError
 from asdf.evaluation import Scores, confidence_intervals, eer, min_dcf, paired_test
 from asdf.metrics.bootstrap import block_draws, speaker_draws, trial_draws, weighted_metrics
 from asdf.metrics.detection import DetCurve, into_blocks
-from asdf.metrics.intervals import Rates, lowest_interval, proportion_bounds
+from asdf.metrics.intervals import (
+    Rates,
+    lowest_interval,
+    proportion_bounds,
+    t_quantile,
+    two_sided_p,
+)
 from asdf.tasks.studies.over_seeds import draw_seeds
 from tests.unit.metrics.strategies import scores_of
 
@@ -196,12 +202,46 @@ def test_replicates_computed_together_are_those_computed_one_by_one(speakers, mo
         assert np.array_equal(again.drawn, seeds.drawn)
 
 
+def test_few_trials_show_less_than_their_replicates():
+    """Of 3 + 3 trials, replicates show 2/3 of the variance: Student's t with 2 degrees."""
+    first = scores_of(np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.5, -1.0]))
+    second = Scores(first.ids, first.labels, first.scores[[1, 0, 3, 2, 4, 5]])
+    few = paired_test(first, second).eer
+    deviation = (few.high - few.value) / t_quantile(0.95, 2)
+    assert few.p_value == two_sided_p(few.value / deviation, 2)
+    drawn = []
+    for weights in trial_draws(first.labels, 1000, np.random.default_rng(0)):
+        trials = [np.repeat(np.arange(3), times) for times in weights]
+        pair = [
+            eer(each.bona_fide[trials[0]], each.spoof[trials[1]])[0] for each in (first, second)
+        ]
+        drawn.append(pair[1] - pair[0])
+    assert deviation == pytest.approx(np.std(drawn) * np.sqrt(3 / 2))
+    # Without any variation, a sign test: 3 equal signs are no significant difference.
+    right = scores_of(np.ones(3), np.zeros(3))
+    wrong = Scores(right.ids, right.labels, -right.scores)
+    assert paired_test(right, wrong).eer.p_value == 0.25
+    assert paired_test(scores_of([1.0], [0.0]), scores_of([0.0], [1.0])).min_dcf.p_value == 0.5
+
+
+def test_paired_test_finds_trials_in_another_spelling():
+    rng = np.random.default_rng(12)
+    first = scores_of(rng.normal(1, 1, 30), rng.normal(-1, 1, 30))
+    second = Scores(first.ids, first.labels, first.scores + rng.normal(0, 1, 60))
+    named = Scores([f"flac/{name}.flac" for name in first.ids], first.labels, second.scores)
+    assert paired_test(first, named, replicates=50) == paired_test(first, second, replicates=50)
+    # Two trials of one name are not one trial.
+    twice = Scores(["x/u0.flac", "y/u0.flac", *first.ids[2:]], first.labels, first.scores)
+    with pytest.raises(AsdfError, match="are without a score here: 'u1'"):
+        paired_test(first, twice)
+
+
 def test_paired_test_wants_the_same_trials():
     scores = scores_of(np.array([1.0, 2.0]), np.array([0.0, -1.0]))
     other = Scores([*scores.ids[:3], "else"], scores.labels, scores.scores)
-    with pytest.raises(AsdfError, match=r"same trials .*'else', 'u3'"):
+    with pytest.raises(AsdfError, match="of the first: 1 are not in it: 'else'"):
         paired_test(scores, other)
-    with pytest.raises(AsdfError, match="label 'u0' differently"):
+    with pytest.raises(AsdfError, match="labelled differently in the first: 'u0'"):
         paired_test(scores, Scores(scores.ids, 1 - scores.labels, scores.scores))
 
 

@@ -56,6 +56,11 @@ def test_spoofs_of_an_attack_are_compared_with_all_bona_fide_trials():
     assert summary.result == evaluate(SCORES)
     assert summary.scores.attacks == COLUMNS["attack"]
     assert (summary.name, summary.set) == ("system", "set")
+    # A spoof of no known vocoder does not make bona fide trials a condition.
+    vocoder = ["-" if label else ("-", "v1", "v2")[i % 3] for i, label in enumerate(LABELS)]
+    trials = TrialList(SCORES.ids, LABELS, columns={"vocoder": vocoder})
+    summary = summarise("system", "set", SCORES, trials, by=["vocoder"], replicates=0)
+    assert {condition.bona_fide for condition in summary.conditions} == {"all"}
     assert not (summary.intervals or summary.speaker_intervals or summary.tandem)
 
 
