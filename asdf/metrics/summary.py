@@ -43,7 +43,7 @@ from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, different_precisions, different_recordings
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import AsvScores, Scores
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, bare_name
 
 Progress = Callable[[int, int], None]
 """A function called with the numbers of finished and of all replicates."""
@@ -89,6 +89,7 @@ class Summary:
         is_hard: Whether the scores are only decisions, 1 and 0, for which only metrics of decisions
             are meaningful.
         cost: Costs of minDCF and actDCF.
+        trials: Key of the trials and their labels; None: that of `scores`.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Summary:
     decisions: Decisions | None = None
     is_hard: bool = False
     cost: DetectionCost = ASVSPOOF5
+    trials: int | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -133,7 +135,7 @@ class Summary:
         nothing = np.empty(0)
         curve = DetCurve(nothing, nothing, np.empty(0, np.intp), nothing, nothing, nothing)
         scores = Scores([], np.empty(0, np.int8), nothing)
-        return replace(self, scores=scores, curve=curve)
+        return replace(self, scores=scores, curve=curve, trials=_trials_key(self))
 
     def average(self, column: str) -> Average:
         """Return the means over the conditions of `column`, which must be one of `columns`."""
@@ -372,16 +374,24 @@ def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
 
 
 def different_trials(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set were scored on different numbers of its trials."""
-    sizes = {(summary.result.bona_fide, summary.result.spoof) for summary in summaries}
-    if len(sizes) < 2:
+    """Warn if systems on one set were scored on different trials, or with other labels."""
+    if len(summaries) < 2 or len(set(map(_trials_key, summaries))) < 2:
         return []
+    sizes = {(summary.result.bona_fide, summary.result.spoof) for summary in summaries}
     numbers = ", ".join(f"{bona_fide} + {spoof}" for bona_fide, spoof in sorted(sizes))
     message = (
         f"the systems were scored on different trials (bona fide + spoof: {numbers}), so their "
         "numbers cannot be compared."
     )
     return [Finding("warning", message)]
+
+
+def _trials_key(summary: Summary) -> int:
+    """Return a number that is equal for the same trials with the same labels, in any order."""
+    if summary.trials is not None:
+        return summary.trials
+    names = map(bare_name, summary.scores.ids)
+    return sum(map(hash, zip(names, summary.scores.labels.tolist(), strict=True)))
 
 
 def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:

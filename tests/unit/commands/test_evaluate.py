@@ -201,6 +201,14 @@ def test_systems_of_different_trials_are_warned_of(capsys, tmp_path):
         path.write_text(labelled(VALUES, count))
     sizes = "different trials (bona fide + spoof: 10 + 20, 20 + 40)"
     assert f"warning: the systems were scored on {sizes}" in run(capsys, *files)[2]
+    # As many trials, and others.
+    files[1].write_text(labelled(VALUES, 30).replace("E_", "V_"))
+    sizes = "different trials (bona fide + spoof: 10 + 20)"
+    assert f"warning: the systems were scored on {sizes}" in run(capsys, *files)[2]
+    # The same ones, in another order and with folders.
+    lines = labelled(VALUES, 30).splitlines(keepends=True)
+    files[1].write_text("".join(f"flac/{line}" for line in reversed(lines)))
+    assert "different trials" not in run(capsys, *files)[2]
 
 
 def test_submission(capsys, folder):

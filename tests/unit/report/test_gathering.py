@@ -108,6 +108,13 @@ def test_systems_of_different_trials_are_a_finding(tmp_path):
     )
     assert (finding.where, finding.level) == ("dev", "warning")
     assert finding.message.startswith(message)
+    # As many trials, one of which is another.
+    path.write_text((folders[0] / "scores" / "epoch.1" / "dev.txt").read_text())
+    assert gathered_of(*folders).findings == []
+    path.write_text(path.read_text().replace(" ", "b ", 1))
+    (folders[1] / "trials" / "dev.tsv").unlink()
+    (finding,) = gathered_of(*folders).findings
+    assert "different trials (bona fide + spoof: 40 + 60)" in finding.message
 
 
 def test_without_trials_there_are_no_attacks(tmp_path):
