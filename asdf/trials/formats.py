@@ -194,11 +194,17 @@ def read_score_csv(path: AnyPath) -> Scores:
         next(lines)
     file = next(name for name in names if name in _PATHS)
     has_labels = "label" in names
+    scored = [name for name in names if name in _SCORES]
+    if len(scored) > 1:
+        raise AsdfError(f"{path}: the columns {', '.join(scored)} all hold scores. Keep one.")
     for number, line in lines:
         if is_log and not line.startswith(_LOGGED):
             continue
         # Split from the right, since an unquoted name may contain a comma.
-        cells = [cell.strip().strip('"') for cell in line.rsplit(delimiter, len(names) - 1)]
+        cells = line.rsplit(delimiter, len(names) - 1)
+        if '"' in line:
+            cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+        cells = [cell.strip() for cell in cells]
         if len(cells) != len(names):
             raise AsdfError(f"{path}, line {number}: expected '{first}', found '{line}'.")
         if delimiter != ",":
@@ -206,8 +212,8 @@ def read_score_csv(path: AnyPath) -> Scores:
         row = dict(zip(names, cells, strict=True))
         label = CLASSES.get(row.get("label", "").lower())
         has_labels = has_labels and label is not None
-        score = next((row[name] for name in names if name in _SCORES), None)
-        if score is None:
+        score = row[scored[0]] if scored else ""
+        if not scored:
             bona_fide, spoof = row["scorebonafide"], row["scorespoof"]
             score = f"{bona_fide}-{spoof}"
             with suppress(ValueError):

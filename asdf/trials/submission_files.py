@@ -26,7 +26,7 @@ import numpy as np
 
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
-from asdf.text import AnyPath, quoted_and_more
+from asdf.text import AnyPath, quoted_and_more, read_number
 from asdf.trials.score_file import Scores, score_texts
 from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, bare_name, values_at
@@ -265,7 +265,7 @@ def check_submission(path: AnyPath, kind: str, trials: Sequence[str]) -> int:
 
 def _is_finite(value: str) -> bool:
     try:
-        return math.isfinite(float(value))
+        return math.isfinite(read_number(value))
     except ValueError:
         return False
 

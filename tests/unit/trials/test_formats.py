@@ -58,6 +58,7 @@ def test_a_csv_of_deepfense(tmp_path):
         "file_name\tseconds\tscore\nE_1\t3.2\t0.5\nE_2\t1.5\t-0.5\n",
         # pandas' index, and quotes.
         ',"file","score"\n0,"flac/E_1.flac",0.5\n1,"flac/E_2.flac",-0.5\n',
+        'file,score,text\nE_1,0.5,"Yes, 1"\nE_2, "-0.5",no\n',
         "utt,score_bonafide,score_spoof\nE_1,0.25,-0.25\nE_2,0,0.5\n",
         "Output, E_1, 1, 0.5\nOutput, E_2, 1, -0.5\n",
         "Output, E_1, -1, 0.5\nTesting took 3 s, 2 files\nOutput, E_2, -1, -0.5\n",
@@ -110,6 +111,7 @@ def test_labels_of_other_programs(tmp_path, text):
         ("file,score\na,0.5\nb,\n", "line 3: the score '' is not a number"),
         ("file,score\na,0.5\nfile,score\n", "line 3: the score 'score' is not a number"),
         ("file,score\na\\b,0.5\na/b,0.5\n", "line 3: 'a/b' was already scored in line 2"),
+        ("file,score,llr\na,0.5,1\n", "the columns score, llr all hold scores"),
         ("Output, a, 1\n", "line 1: expected 'Output, a, 1'"),
     ],
 )

@@ -107,6 +107,7 @@ def test_a_zip_has_the_name_of_the_challenge_in_it(tmp_path):
         ("asvspoof5", "filename cm-score\n", "line 1: expected"),
         ("asvspoof5", "filename\tcm-score\nE_1 1\n", "line 2: expected 'filename TAB cm-score'"),
         ("ctrsvdd", "E_1 1\nE_2 nan\n", "line 2: .* a finite number"),
+        ("ctrsvdd", "E_1 1_0\n", "line 1: .* a finite number"),
         ("ctrsvdd", "E_1 1\nE_1 2\n", "line 2: 'E_1' is repeated"),
         ("ctrsvdd", "E_1 1\nE_2 2\nE_9 3\n", r"1 of 3 trials are missing \('E_3'\), 1 are not"),
         ("asvspoof2019", "E_1 1\n", "line 1: expected 'UTT ATTACK KEY SCORE'"),
