@@ -126,11 +126,17 @@ def _read_scores(path: Path, keys: SasvTrials | None) -> SasvScores:
 
 def _join(keys: SasvTrials, cm: Path, asv: Path) -> SasvScores:
     from asdf.trials.formats import read_score_file
-    from asdf.trials.trial_list import bare_name
+    from asdf.trials.trial_list import bare_name, find_repeats
 
     file = read_score_file(cm)
     # Keys name utterances without folder and suffix.
-    by_name = dict(zip(map(bare_name, file.ids), file.scores.tolist(), strict=True))
+    names = list(map(bare_name, file.ids))
+    if repeats := find_repeats(names):
+        raise AsdfError(
+            f"{input_name(cm)}: {len(repeats)} utterances have the name of another without folder "
+            f"and suffix, such as {names[repeats[0][0]]!r}. Leave the other recordings out."
+        )
+    by_name = dict(zip(names, file.scores.tolist(), strict=True))
     return join_systems(keys, by_name, read_sasv_scores(asv), (input_name(cm), input_name(asv)))
 
 

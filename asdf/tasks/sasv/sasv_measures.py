@@ -229,7 +229,7 @@ def summarise_sasv(
         values = np.asarray(scores.trials.columns[column])
         of_spoofs = set(values[is_spoof].tolist())
         is_of_spoofs_alone = not of_spoofs.intersection(values[~is_spoof].tolist())
-        for value in sorted(set(values.tolist()) - {"-"}):
+        for value in sorted(set(values.tolist()) - {""}):
             chosen = values == value
             if is_of_spoofs_alone and value not in of_spoofs:
                 continue

@@ -108,6 +108,12 @@ def test_systems_in_files_of_their_own(capsys, folder):
     )  # fmt: skip
     assert status == 0
     assert "fused (linear)" in out
+    cm = folder / "eval_cm.txt"
+    cm.write_text(f"{cm.read_text()}other/eval_007.flac 9\n")
+    status, _, err = run(capsys, *apart)
+    assert (status, "1 utterances have the name of another" in err, "'eval_007'" in err) == (
+        (1, True, True)
+    )
 
 
 def test_costs_change_the_a_dcf(capsys, folder):

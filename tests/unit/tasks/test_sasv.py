@@ -46,7 +46,7 @@ def _trials(sizes=SIZES) -> SasvTrials:
     kinds = np.repeat([0, 1, 2], sizes).astype(np.int8)
     count = kinds.size
     attacks = [f"A{i % 3}" if kind == 2 else "-" for i, kind in enumerate(kinds)]
-    codecs = [f"c{i % 2}" for i in range(count)]
+    codecs = ["c1" if i % 2 else "-" for i in range(count)]
     return SasvTrials(
         [f"S{i % 7}" for i in range(count)],
         [f"U{i}" for i in range(count)],
@@ -149,7 +149,7 @@ def test_conditions(scores):
     ]  # fmt: skip
     codecs = [c for c in summary.conditions if c.column == "codec"]
     assert [(c.value, c.result.target, c.result.spoof) for c in codecs] == [
-        ("c0", 30, 60), ("c1", 30, 60),
+        ("-", 30, 60), ("c1", 30, 60),
     ]  # fmt: skip
     # By hand: the spoofs of A1 with all others.
     chosen = np.array(scores.trials.columns["attack"]) != "A0"
