@@ -70,6 +70,7 @@ def _measure(args: EvaluateOptions, path: Path) -> SourceResult:
             rows.append(row)
         values = values_of(trials, scores.column, args.bona_fide)
         scores = replace(scores, truths=[values[row] for row in rows])
-        if "speaker" in trials.columns:
-            speakers = [trials.columns["speaker"][row] for row in rows]
+        known = trials.columns.get("speaker", [""] * len(trials))
+        # Intervals over the known speakers would leave out trials of the others.
+        speakers = [known[row] for row in rows] if all(known[row] for row in rows) else None
     return evaluate_sources(scores, args.reject, speakers=speakers, replicates=args.replicates)

@@ -1,10 +1,12 @@
 """Source tracing measured: values by hand, of scikit-learn, and by counting pairs."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from asdf.__main__ import main
 from asdf.errors import AsdfError
 from asdf.metrics.detection import eer
 from asdf.tasks.tracing.source_measures import (
@@ -13,7 +15,7 @@ from asdf.tasks.tracing.source_measures import (
     evaluate_sources,
     rejection_scores,
 )
-from asdf.tasks.tracing.source_scores import SourceScores
+from asdf.tasks.tracing.source_scores import SourceScores, read_source_scores, write_source_scores
 
 CLASSES = ("A", "B", "C")
 
@@ -153,6 +155,27 @@ def test_whole_speakers_are_drawn() -> None:
     assert all(known.low < known.high for known in intervals.values())
     # All draws of one speaker are alike: they say nothing of other speakers.
     assert alone.intervals == {}
+
+
+def test_speakers_are_drawn_only_where_all_are_known(tmp_path) -> None:
+    scores = random_scores(5)
+    file, protocol, out = (tmp_path / name for name in ("a.sources.tsv", "a.tsv", "a.json"))
+    write_source_scores(file, scores)
+    intervals = []
+    for rest in ("150", ""):
+        rows = [
+            f"{name}\t0\t{truth}\t" for name, truth in zip(scores.ids, scores.truths, strict=True)
+        ]
+        speakers = [str(number % 150) for number in range(200)] + [rest] * 100
+        lines = map("".join, zip(rows, speakers, strict=True))
+        protocol.write_text("\n".join(["utterance\tlabel\tattack\tspeaker", *lines]))
+        words = ["--protocol", str(protocol), "--replicates", "60", "--json", str(out)]
+        assert main(["evaluate", str(file), *words]) == 0
+        (record,) = json.loads(out.read_text())
+        intervals.append(record["intervals"])
+    expected = evaluate_sources(read_source_scores(file), replicates=60).intervals
+    assert intervals[1] == {name: [one.low, one.high] for name, one in expected.items()}
+    assert intervals[0] != intervals[1]
 
 
 def test_tracing_without_an_error_has_an_exact_bound() -> None:
