@@ -145,7 +145,7 @@ def named_systems(words: Sequence[str]) -> list[System]:
     several seeds.
 
     Raises:
-        UsageError: two systems have the same name, or a name is empty.
+        UsageError: two systems have the same name, a name is empty, or a group has a file twice.
     """
     stated: list[tuple[str | None, Path, str]] = []
     for word in words:
@@ -158,6 +158,8 @@ def named_systems(words: Sequence[str]) -> list[System]:
         # A comma may be part of a file name.
         if not Path(after).exists():
             files = list(filter(None, after.split(",")))
+        if len(set(files)) < len(files):
+            raise UsageError(f"{word}: a file is named twice. Give the scores of each seed once.")
         group = name if len(files) > 1 else ""
         for number, file in enumerate(files, 1):
             stated.append((f"{name} #{number}" if group else name, Path(file), group))

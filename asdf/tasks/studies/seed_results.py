@@ -209,7 +209,8 @@ def measure_set(over: OverSeeds, set_name: str, members: Sequence[Member], repli
                 draws = draw_scored(each(of_set, "seed"), scored, replicates, over.cost)
                 eer, min_dcf = spreads(draws)
             except AsdfError as error:
-                where = f"{configuration.name} on {set_name}"
+                # Score files on a command line have no set.
+                where = " on ".join(filter(None, (configuration.name, set_name)))
                 over.findings.append(Finding("warning", f"no interval: {error}", where))
         seeds = tuple(each(of_set, "seed"))
         best = best_seed(of_set) if len(of_set) > 1 else None

@@ -90,3 +90,6 @@ def test_other_files_are_not_put_together(files, loose, tmp_path, capsys):
     odd.write_bytes(read_bytes(loose[0]))
     assert main(["evaluate", f"A={odd}", "--replicates", "0"]) == 0
     assert main(["evaluate", f"A={odd},missing.txt", "--replicates", "0"]) == 1
+    # The deviation of a file from itself would be 0.
+    assert main(["evaluate", f"A={loose[0]},{loose[0]}", "--replicates", "0"]) == 2
+    assert "a file is named twice" in capsys.readouterr().err
