@@ -191,7 +191,9 @@ def _tied(curve: DetCurve) -> str:
 
 def alike(ids: Sequence[str]) -> list[Finding]:
     """Warn of trials whose names differ only in letter case."""
-    if all_differ(map(str.casefold, ids)):
+    whole = "".join(ids)
+    # Names of the field have capital letters alone.
+    if (whole.isascii() and whole == whole.upper()) or all_differ(map(str.casefold, ids)):
         return []
     counts = Counter(map(str.casefold, ids))
     repeated = [utterance for utterance in ids if counts[utterance.casefold()] > 1]

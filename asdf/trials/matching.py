@@ -134,7 +134,7 @@ def match_file(
             others,
             "Is it the protocol of this set and subset? --ignore-others leaves them out.",
         )
-    ids = values_at(file.ids, used)
+    ids = file.ids if used.size == len(file) else values_at(file.ids, used)
     missing = _unscored(indices, trials)
     _refuse(
         f"{path}: {len(missing)} of the {len(trials)} trials of the protocol have no score",
