@@ -30,6 +30,7 @@ from asdf.audio.recording_sources import (
 )
 from asdf.errors import AsdfError
 from asdf.places import Part, find_container, near_name, not_ordinary, split_part
+from asdf.text import from_here, is_address
 
 # libsndfile's number of frames for a FLAC header that states none.
 _UNKNOWN_FRAMES = 2**63 - 1
@@ -229,7 +230,7 @@ def _open_whole(
     except soundfile.LibsndfileError as error:
         file = _open_with_pyav(source, error.error_string.strip(" ."), track)
     except (OSError, ValueError) as error:
-        raise AsdfError(_why_not_opened(Path(source.name), error)) from error
+        raise AsdfError(_why_not_opened(source.name, error)) from error
     if misread:
         file.close()
         file = _open_with_pyav(source, misread, track)
@@ -354,7 +355,8 @@ def _heard_in_part(detail: str) -> str:
     )
 
 
-def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
+def _why_not_opened(name: str, error: OSError | ValueError) -> str:
+    path = Path(name)
     if isinstance(error, ValueError):
         return f"{str(path)!r} is not a path: {error}. Correct the list."
     is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
@@ -365,9 +367,11 @@ def _why_not_opened(path: Path, error: OSError | ValueError) -> str:
     if is_folder:
         return f"{path} is a folder, not a recording. Is a line of the list cut off?"
     if is_missing:
+        if is_address(name):
+            return f"{name} is an address, not a file. Download it, or mount the store."
         return (
-            f"there is no file {path}.{near_name(path)} The list and the folder of the corpus "
-            "likely do not belong together: check paths.database_folder and the list."
+            f"there is no file {path}{from_here(path)}.{near_name(path)} Check the path, and the "
+            "folder that the list is relative to (paths.database_folder, --folder)."
         )
     if isinstance(error, PermissionError):
         return f"{path} is not readable by this user: `chmod a+r` it."

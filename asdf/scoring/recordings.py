@@ -11,7 +11,6 @@ import io
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,9 +36,8 @@ from asdf.audio.speech import (
     read_speech,
 )
 from asdf.errors import AsdfError, UsageError
-from asdf.places import Part, file_size, near_name, part_path, split_part
+from asdf.places import Part, part_path, split_part
 from asdf.settings.sections import USUAL_AUDIO, Audio, SpeechActivity
-from asdf.text import from_here, is_address
 
 MAX_CHANNELS = 16
 # Same limit as in `asdf.audio.recording_files`: at 1 Hz, a second of samples becomes hours.
@@ -254,7 +252,7 @@ class FileRecording(Recording):
     source: Source
 
     def measure(self, sad: SpeechActivity) -> SpeechLength:
-        return measure_speech(self._checked(), sad, audio=self.audio)
+        return measure_speech(self.source, sad, audio=self.audio)
 
     def read_speech(self, sad: SpeechActivity, samples: int) -> np.ndarray:
         return read_speech(self.source, sad, 0, samples, self.audio)
@@ -262,7 +260,7 @@ class FileRecording(Recording):
     def read_beginning(self, sad: SpeechActivity, samples: int) -> tuple[np.ndarray, SpeechLength]:
         if needs_whole_recording(sad):
             return super().read_beginning(sad, samples)
-        waveform = read_audio(self._checked(), 0, samples, self.audio)
+        waveform = read_audio(self.source, 0, samples, self.audio)
         length = len(waveform)
         if length == samples:
             # Only a recording that may have been cut requires reading its header again.
@@ -271,10 +269,10 @@ class FileRecording(Recording):
 
     def read_in_blocks(self, window: int) -> Iterable[np.ndarray]:
         block = max(window, _BLOCK_S * self.audio.sample_rate)
-        return read_blocks(self._checked(), block, self.audio)
+        return read_blocks(self.source, block, self.audio)
 
     def read_whole(self) -> np.ndarray:
-        return read_audio(self._checked(), audio=self.audio)
+        return read_audio(self.source, audio=self.audio)
 
     def differing(self) -> tuple[str, Sequence[FileRecording]]:
         found = difference_of(self.source)
@@ -296,25 +294,6 @@ class FileRecording(Recording):
             source = replace(self.source, name=side, part=chosen)
             sides.append(replace(self, name=side, path=path, source=source))
         return relation.why, sides
-
-    def _checked(self) -> Source:
-        """Return the source after checking that it exists.
-
-        Raises:
-            AsdfError: its path is neither a file nor a member of an archive.
-        """
-        path = self.path
-        # If it cannot be told, opening it says why.
-        with suppress(OSError):
-            if path is not None and not path.exists() and file_size(path) is None:
-                advice = "one in a list is relative to the list's folder"
-                if is_address(self.name):
-                    advice = "of an address, give the content, or mount the store"
-                raise AsdfError(
-                    f"there is no file {self.name}{from_here(path)}.{near_name(path)} Check the "
-                    f"path; {advice}."
-                )
-        return self.source
 
 
 @dataclass(frozen=True)
