@@ -76,7 +76,7 @@ class Running:
     def _is_ready(self) -> bool:
         try:
             return self.ask("/health").status == 200
-        except urllib.error.URLError:
+        except OSError:
             return False
 
 
