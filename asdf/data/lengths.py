@@ -70,13 +70,14 @@ _ROWS_AT_ONCE = 1 << 12
 _CHECKSUM = b"\tchecksum\t"
 _THREADS = 8
 _SHOWN = 10
-_SAMPLED_SIZES = 64
+# Number of files that `recipe.check_recordings = 'once'` looks up at a later start.
+_LOOKED_UP = 64
 # Recordings per task of a thread, since passing single ones would take longer than reading a
 # header.
 _AT_ONCE = 16
 _TRIALS, _TABLE = "trials", "table"
 
-# Of digests: the maximum number of recordings, bytes of each, and characters.
+# Of digests: the number of recordings that are always examined, bytes of each, and characters.
 MAX_RECORDINGS = 20_000
 _BYTES = 4096
 _CHARACTERS = 16
@@ -93,12 +94,13 @@ def lengths_file(
 
 def sampled_sizes(utterances: TrialList) -> list[int]:
     """Return the file sizes of some recordings in bytes, with -1 for missing files."""
-    sizes = (file_size(utterances.path(index)) for index in _sample(utterances))
+    sizes = map(file_size, map(utterances.path, _sample(utterances, MAX_RECORDINGS)))
     return [-1 if size is None else size for size in sizes]
 
 
-def _sample(utterances: TrialList) -> range:
-    return range(0, len(utterances), max(1, len(utterances) // _SAMPLED_SIZES))
+def _sample(utterances: TrialList, count: int) -> range:
+    """Return equally spaced indices of at least `count` utterances, or of all."""
+    return range(0, len(utterances), max(1, len(utterances) // count))
 
 
 def _portions(indices: range) -> Iterator[range]:
@@ -186,7 +188,7 @@ def measure_lengths(  # noqa: PLR0913
         LOG.info(
             f"compared the size and modification time of the {len(utterances)} recordings of "
             f"{utterances.name} with those of their check in {time.monotonic() - started:.1f} s "
-            f"(recipe.check_recordings='once' compares {len(_sample(utterances))} of them)"
+            f"(recipe.check_recordings='once' compares about {_LOOKED_UP} of them)"
         )
     return lengths
 
@@ -227,7 +229,7 @@ class SavedLengths:
             self._note(utterances)
         if check is True or (check == "once" and (own[:, 1] < 0).any()):
             return None
-        for index in _sample(utterances) if check else ():
+        for index in _sample(utterances, _LOOKED_UP) if check else ():
             path = utterances.path(index)
             if file_state(path) != tuple(own[index, 1:].tolist()):
                 LOG.info("%s was changed: all of %s are compared", path, utterances.name)
@@ -289,7 +291,7 @@ class SavedLengths:
         digest = self.path.name.split(".")[-2]
         path = self.path.with_name(f"{self.notes}{digest}.json")
         if not path.exists():
-            ids = [utterances.ids[index] for index in _sample(utterances)]
+            ids = map(utterances.ids.__getitem__, _sample(utterances, MAX_RECORDINGS))
             sizes = dict(zip(ids, sampled_sizes(utterances), strict=True))
             write_text(path, json.dumps({"table": self.path.name, "sizes": sizes}) + "\n")
 

@@ -460,6 +460,15 @@ def test_once_looks_up_a_sample_of_the_files_and_true_all(tmp_path, monkeypatch,
     assert f"{tmp_path / '0.wav'} was changed: all of" in log.text
 
 
+@pytest.mark.parametrize("check", [False, "once"])
+def test_any_recording_of_another_size_is_measured_again(tmp_path, check):
+    utterances = write_recordings(tmp_path, noise_waveforms([5000] * 200))
+    arguments = (utterances, OFF, tmp_path / "sad", World(), None, check)
+    assert measure_lengths(*arguments).tolist() == [5000] * 200
+    soundfile.write(utterances.path(1), np.zeros(7000), 16000)
+    assert measure_lengths(*arguments).tolist() == [5000, 7000, *[5000] * 198]
+
+
 def grown(tmp_path: Path, lines: str) -> TrialList:
     """The list after something was done to it."""
     (tmp_path / "list.txt").write_text(lines)
