@@ -33,7 +33,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from asdf.data.batches import Clip
-from asdf.data.lengths import lengths_file
+from asdf.data.lengths import digest_recordings, lengths_file
 from asdf.data.loaders import BatchLoader
 from asdf.data.scoring_plan import batch_samples
 from asdf.distributed.arithmetic import arithmetic
@@ -150,9 +150,9 @@ def identity_of(
         "format": FORMAT,
         "dtype": dtype,
         "front_end": dict(front_end),
-        # The file's name includes a digest of the list, of the recordings' sizes and of speech
-        # activity detection.
+        # The file's name includes digests of the list and of speech activity detection.
         "utterances": lengths_file(Path(), utterances, settings.sad, settings.audio).name,
+        "recordings": digest_recordings(utterances),
         "lengths": hashlib.sha256(lengths.astype(np.int64).tobytes()).hexdigest(),
         "samples": settings.network.train_clip_size,
         "position": settings.network.clip_position,

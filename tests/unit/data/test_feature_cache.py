@@ -166,11 +166,12 @@ def test_the_key_changes_with_all_that_features_depend_on(utterances, settings, 
     ):
         setattr(section, name, value)
         keys.append(key())
-    soundfile.write(utterances.path(3), np.zeros(9000), 16000)
-    keys.append(key())
+    for waveform in (np.zeros(9000), np.full(9000, 0.5)):
+        soundfile.write(utterances.path(3), waveform, 16000)
+        keys.append(key())
     monkeypatch.setattr(feature_cache, "FORMAT", 2)
     keys.append(key())
-    assert len(set(keys)) == len(keys) == 14
+    assert len(set(keys)) == len(keys) == 15
 
 
 def test_a_list_that_moved_to_another_disk_keeps_its_features(utterances, settings, tmp_path):
