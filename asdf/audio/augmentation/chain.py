@@ -225,4 +225,6 @@ def open_chain(settings: PartSettings, base: Path, folder: Path | None = None) -
             parts.append(part)
         else:
             parts.append(kind(settings, base))
+    if sum(isinstance(part, Speed) for part in parts) > 1:
+        raise UsageError(f"{SETTING} names 'speed' twice, but a clip has one speed. Name it once.")
     return Chain(tuple(parts), folder.resolve() if folder else None)

@@ -110,3 +110,9 @@ def test_only_what_the_chain_names_is_looked_for(base):
     settings.augmentation.chain = ("noise",)
     with pytest.raises(UsageError, match="does not exist"):
         open_chain(settings, base)
+
+
+def test_a_clip_has_one_speed(base):
+    with pytest.raises(UsageError, match=r"^augmentation\.chain names 'speed' twice"):
+        open_chain(section("speed", "codec", "speed"), base)
+    assert len(open_chain(section("codec", "codec"), base).parts) == 2
