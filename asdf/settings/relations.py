@@ -179,6 +179,7 @@ def _rules_of_training(sections: Sections) -> Iterator[tuple[object, str]]:
     is_ratio, is_plain = network.score == "llr", network.loss == "cross_entropy"
     yield is_ratio and not is_plain, f"{plain} network.loss"
     yield is_ratio and is_plain and loss.label_smoothing, f"{plain} loss.label_smoothing"
+    yield is_ratio and augmentation.mixup_probability, f"{plain} augmentation.mixup_probability"
     no_sources = sections.source.column is None
     off = "network.validation_metric measures source tracing, which is off with source.column"
     yield no_sources and network.validation_metric in SOURCE_METRICS, off

@@ -36,6 +36,10 @@ UNCHANGED = f"{NEEDS} clips without augmentation"
         ("network.score = 'llr'\nnetwork.loss = 'focal'\nrecipe.start_stage = 2", ""),
         ("network.score = 'llr'\nnetwork.loss = 'focal'", f"{PLAIN} network.loss"),
         ("network.score = 'llr'\nloss.label_smoothing = 0.1", f"{PLAIN} loss.label_smoothing"),
+        (
+            "network.score = 'llr'\naugmentation.mixup_probability = 0.5",
+            f"{PLAIN} augmentation.mixup_probability",
+        ),
         ("recipe.start_stage = 101", "recipe.start_stage is above recipe.end_stage"),
         ("computing.gpu_ids = (0, 1)", ""),
         (
