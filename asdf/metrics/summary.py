@@ -43,7 +43,7 @@ from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, different_precisions, different_recordings
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import AsvScores, Scores
-from asdf.trials.trial_list import TrialList, bare_name
+from asdf.trials.trial_list import TrialList, bare_name, known_speakers
 
 Progress = Callable[[int, int], None]
 """A function called with the numbers of finished and of all replicates."""
@@ -183,10 +183,7 @@ def summarise(  # noqa: PLR0913
     """
     scores, columns = _checked(name, scores, trials, by)
     curve = DetCurve.of_scores(scores)
-    speakers = columns.get("speaker", ())
-    # An interval over the known speakers would leave out trials of the others.
-    if not all(speakers) or len(frozenset(speakers)) < 2:
-        speakers = ()
+    speakers = known_speakers(columns.get("speaker", ())) or ()
     draw = partial(confidence_intervals, scores, seed=seed, cost=cost, curve=curve)
     # Hard decisions have no EER to bootstrap.
     over_trials, over_speakers = _intervals(draw, speakers, replicates * (not is_hard), progress)
@@ -358,19 +355,13 @@ def leading_systems(
     return leaders(results, scores_and_speakers, replicates, summaries[0].cost)
 
 
-def speakers_of(scores: Scores, trials: TrialList | None) -> list[str] | None:
+def speakers_of(scores: Scores, trials: TrialList | None) -> Sequence[str] | None:
     """Return the speaker of each scored trial; None unless all are known and some differ."""
     if trials is None or "speaker" not in trials.columns:
         return None
-    column = trials.columns["speaker"]
-    speakers = []
-    for utterance in scores.ids:
-        index = trials.index_of(utterance)
-        # A test over the known speakers would leave out the trials of the others.
-        if index is None or not column[index]:
-            return None
-        speakers.append(column[index])
-    return speakers if len(set(speakers)) > 1 else None
+    indices = map(trials.index_of, scores.ids)
+    speakers = trials.columns["speaker"]
+    return known_speakers(["" if index is None else speakers[index] for index in indices])
 
 
 def different_trials(summaries: Sequence[Summary]) -> list[Finding]:

@@ -212,6 +212,13 @@ def describe_labels(utterances: TrialList) -> str:
     return f"{text}, {unlabelled} without a label" if unlabelled else text
 
 
+def known_speakers(speakers: Sequence[str]) -> Sequence[str] | None:
+    """Return the speaker of each trial; None unless all are known and some differ."""
+    # Intervals over the known speakers would leave out trials of the others.
+    distinct = frozenset(speakers)
+    return speakers if len(distinct) > 1 and distinct.isdisjoint(("", "-")) else None
+
+
 def values_at(values: Sequence[str], indices: AnyIntegers) -> list[str]:
     """Return the values, one for each trial, of the trials at `indices`, in that order."""
     # Convert to Python integers, which index a list several times as fast as numpy's.

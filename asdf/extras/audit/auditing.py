@@ -34,7 +34,7 @@ from asdf.metrics.bootstrap import Interval
 from asdf.metrics.intervals import holm
 from asdf.runs.seeds import generator
 from asdf.tables.table import each
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, known_speakers
 
 SIGNIFICANT = 0.05
 # With this number of shortcuts, more than half must contradict a label.
@@ -170,8 +170,7 @@ def audit_recordings(
     bona_fide = int(labels.sum())
     check_classes(bona_fide, len(labels) - bona_fide, "can be read")
     # Intervals and folds are over speakers if all are known.
-    known = [row.columns.get("speaker", "") for row in usable]
-    speakers = known if all(known) and len(set(known)) > 1 else None
+    speakers = known_speakers([row.columns.get("speaker", "") for row in usable])
     results = test_features(feature_columns(usable), labels, speakers, options)
     options.progress("copies")
     groups = [
@@ -227,7 +226,7 @@ def feature_columns(rows: Sequence[Row]) -> dict[str, Values]:
 
 
 def test_features(
-    columns: Mapping[str, Values], labels: Flags, speakers: list[str] | None, options: Options
+    columns: Mapping[str, Values], labels: Flags, speakers: Sequence[str] | None, options: Options
 ) -> list[Result]:
     """Return the result of each feature, with p-values corrected within heard and unheard ones."""
     features = {key: measuring.column_feature(key) for key in columns}

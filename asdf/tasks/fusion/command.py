@@ -124,7 +124,7 @@ class DevelopmentSet:
     names: list[str]
     paths: list[Path]
     scores: list[Scores]
-    speakers: list[str] | None
+    speakers: Sequence[str] | None
 
 
 @dataclass(frozen=True)

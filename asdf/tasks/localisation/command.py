@@ -29,6 +29,7 @@ from asdf.tasks.localisation.located_measures import (
     localisation_intervals,
 )
 from asdf.text import quoted_and_more, read_number
+from asdf.trials.trial_list import known_speakers
 
 _SHOWN = 5
 
@@ -99,23 +100,23 @@ def _numbers(option: str, text: str | None, above: float, expected: str) -> list
 
 def match_recordings(
     frames: list[ScoredFrames], reference: Reference, paths: Sequence[Path], ignore_others: bool
-) -> tuple[list[LocatedRecording], list[str] | None]:
+) -> tuple[list[LocatedRecording], Sequence[str] | None]:
     """Return the recordings with frame scores and their spoofed parts, and their speakers.
 
-    The speakers are None if one is unknown.
+    The speakers are None if one is unknown, or all are one.
     """
     recordings = []
     speakers = []
     unknown = []
     scored = set()
-    known_speakers = reference.trials.columns.get("speaker")
+    of_trials = reference.trials.columns.get("speaker")
     for recording in frames:
         index = reference.trials.index_of(recording.name)
         if index is None:
             unknown.append(recording.name)
             continue
         scored.add(index)
-        speakers.append(known_speakers[index] if known_speakers else "")
+        speakers.append(of_trials[index] if of_trials else "")
         # Text with a score per line states no duration.
         duration_s = recording.duration_s
         if duration_s is None:
@@ -135,7 +136,7 @@ def match_recordings(
                     "recordings with --ignore-others."
                 )
             show_error(f"ignored: {what}")
-    return recordings, speakers if all(speakers) else None
+    return recordings, known_speakers(speakers)
 
 
 def result_lines(name: str, result: Localisation, is_own: bool) -> list[str]:

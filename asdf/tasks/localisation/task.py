@@ -55,7 +55,7 @@ from asdf.tasks.localisation.located_measures import (
 from asdf.training.losses.loss import ClipKey, Term
 from asdf.training.task import ScoredSet, Task
 from asdf.trials.table import read_trials
-from asdf.trials.trial_list import TrialList
+from asdf.trials.trial_list import TrialList, known_speakers
 
 # Replicates for the intervals that a run reports; `evaluate` draws more.
 _REPLICATES = 200
@@ -212,7 +212,7 @@ class Localisation(Task):
 
     def _measure(
         self, entry: ScoredSet, threshold: float | None
-    ) -> tuple[Measured, list[LocatedRecording], list[str] | None] | None:
+    ) -> tuple[Measured, list[LocatedRecording], Sequence[str] | None] | None:
         """Return the result on a set, its recordings and their speakers (None if unknown).
 
         It is None if the set has no frame scores, or its spoofed parts are unknown.
@@ -240,8 +240,7 @@ class Localisation(Task):
             # It must not end the report on the other sets.
             LOG.warning("warning: the frames of %s are not evaluated: %s", entry.corpus, error)
             return None
-        speakers = list(trials.columns.get("speaker", []))
-        return result, recordings, speakers if speakers and all(speakers) else None
+        return result, recordings, known_speakers(trials.columns.get("speaker", []))
 
 
 class FrameEER(TaskMetric):

@@ -21,6 +21,7 @@ from asdf.tasks.tracing.source_measures import (
     sources_text,
 )
 from asdf.tasks.tracing.source_scores import read_source_scores, values_of
+from asdf.trials.trial_list import known_speakers
 
 
 def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> None:
@@ -71,6 +72,5 @@ def _measure(args: EvaluateOptions, path: Path) -> SourceResult:
         values = values_of(trials, scores.column, args.bona_fide)
         scores = replace(scores, truths=[values[row] for row in rows])
         known = trials.columns.get("speaker", [""] * len(trials))
-        # Intervals over the known speakers would leave out trials of the others.
-        speakers = [known[row] for row in rows] if all(known[row] for row in rows) else None
+        speakers = known_speakers([known[row] for row in rows])
     return evaluate_sources(scores, args.reject, speakers=speakers, replicates=args.replicates)

@@ -11,7 +11,7 @@ from asdf.metrics import detection
 from asdf.metrics.bootstrap import speaker_block_draws, speaker_draws
 from asdf.metrics.detection import DetCurve, into_blocks, pessimistic_order
 from asdf.metrics.results import Result
-from asdf.metrics.summary import Summary, summarise
+from asdf.metrics.summary import Summary, speakers_of, summarise
 from asdf.metrics.tandem import asv_rates
 from asdf.trials.trial_list import TrialList
 
@@ -104,12 +104,14 @@ def test_intervals_are_those_of_the_bootstrap():
     assert reports[-1] == (200, 200)
 
 
-def test_no_interval_over_speakers_unless_all_are_known():
-    columns = {"speaker": ["", *COLUMNS["speaker"][1:]]}
+@pytest.mark.parametrize("unknown", ["", "-"])
+def test_no_interval_over_speakers_unless_all_are_known(unknown):
+    columns = {"speaker": [unknown, *COLUMNS["speaker"][1:]]}
     trials = TrialList(SCORES.ids, LABELS, columns=columns)
     summary = summarise("s", "", SCORES, trials, replicates=20)
     assert summary.intervals is not None
     assert summary.speaker_intervals is None
+    assert speakers_of(SCORES, trials) is None
     alone = TrialList(SCORES.ids, LABELS, columns={"speaker": ["one"] * COUNT})
     assert summarise("s", "", SCORES, alone, replicates=20).speaker_intervals is None
 
