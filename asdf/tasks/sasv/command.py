@@ -126,18 +126,9 @@ def _read_scores(path: Path, keys: SasvTrials | None) -> SasvScores:
 
 def _join(keys: SasvTrials, cm: Path, asv: Path) -> SasvScores:
     from asdf.trials.formats import read_score_file
-    from asdf.trials.trial_list import bare_name, find_repeats
 
-    file = read_score_file(cm)
-    # Keys name utterances without folder and suffix.
-    names = list(map(bare_name, file.ids))
-    if repeats := find_repeats(names):
-        raise AsdfError(
-            f"{input_name(cm)}: {len(repeats)} utterances have the name of another without folder "
-            f"and suffix, such as {names[repeats[0][0]]!r}. Leave the other recordings out."
-        )
-    by_name = dict(zip(names, file.scores.tolist(), strict=True))
-    return join_systems(keys, by_name, read_sasv_scores(asv), (input_name(cm), input_name(asv)))
+    paths = (input_name(cm), input_name(asv))
+    return join_systems(keys, read_score_file(cm), read_sasv_scores(asv), paths)
 
 
 def fuse(args: EvaluateOptions, system: _Scored, cost: TandemCost) -> list[_Scored]:

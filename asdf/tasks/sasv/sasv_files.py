@@ -29,7 +29,7 @@ import numpy as np
 from asdf.arrays import Flags, Floats, Labels
 from asdf.errors import AsdfError
 from asdf.text import AnyPath, quoted_and_more, read_number
-from asdf.trials.score_file import parse_score, score_texts
+from asdf.trials.score_file import Scores, parse_score, score_texts
 from asdf.trials.submission_files import write_text_or_zip
 from asdf.trials.text_lines import numbered_lines, peek
 from asdf.trials.trial_list import bare_name, find_repeats
@@ -213,27 +213,28 @@ def with_keys(scores: SasvScores, keys: SasvTrials, path: AnyPath) -> SasvScores
 
 
 def join_systems(
-    keys: SasvTrials, cm: Mapping[str, float], asv: SasvScores, paths: tuple[AnyPath, AnyPath]
+    keys: SasvTrials, cm: Scores, asv: SasvScores, paths: tuple[AnyPath, AnyPath]
 ) -> SasvScores:
     """Return the scores of two systems in separate files, in the order of the keys.
 
     Args:
-        cm: CM scores by the bare name of the utterance.
+        cm: CM scores of the utterances, which keys name without folder and suffix.
         asv: ASV scores from a file 'SPK UTT SCORE', read as those of a single system.
         paths: Paths of the CM and of the ASV scores, for messages.
 
     Raises:
-        AsdfError: a trial lacks one of its scores.
+        AsdfError: a trial lacks one of its scores, or two recordings have its name.
     """
-    missing = sorted({name for name in keys.utterances if name not in cm})
+    indices = [cm.index_of(name) for name in keys.utterances]
+    missing = sorted({keys.utterances[row] for row, index in enumerate(indices) if index is None})
     if missing:
         raise AsdfError(
-            f"{paths[0]}: {len(missing)} utterances of the trials have no CM score: "
-            f"{quoted_and_more(missing, _SHOWN)}. Score all of them."
+            f"{paths[0]}: {len(missing)} utterances of the trials have no CM score, or those of "
+            f"several recordings: {quoted_and_more(missing, _SHOWN)}. Score each once."
         )
     verified = with_keys(asv, keys, paths[1])
     asv_scores = verified.sasv if verified.asv is None else verified.asv
-    cm_scores = np.array([cm[name] for name in keys.utterances], np.float64)
+    cm_scores = cm.scores[np.array(indices, np.intp)]
     return SasvScores(keys, cm=cm_scores, asv=asv_scores)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from asdf.errors import AsdfError
+from asdf.evaluation import Scores
 from asdf.tasks.sasv.sasv_files import (
     SasvScores,
     join_systems,
@@ -105,11 +106,12 @@ def test_what_is_written_is_read_again(write, tmp_path):
 def test_two_systems_in_files_of_their_own(write):
     keys = read_sasv_keys(write("D_1 D_01 target\nD_2 D_02 nontarget\nD_1 D_03 spoof\n", "k"))
     asv = read_sasv_scores(write("D_1 D_03 3\nD_1 D_01 1\nD_2 D_02 2\n"))
-    cm = {"D_01": 0.1, "D_02": 0.2, "D_03": 0.3, "D_99": 0.0}
+    names = [f"flac/D_{number}.flac" for number in ("01", "02", "03", "99")]
+    cm = Scores(names, [1, 1, 0, 0], np.array([0.1, 0.2, 0.3, 0.0]))
     joined = join_systems(keys, cm, asv, ("cm.txt", "asv.txt"))
     assert (joined.cm.tolist(), joined.asv.tolist()) == ([0.1, 0.2, 0.3], [1, 2, 3])
-    with pytest.raises(AsdfError, match=r"cm.txt: 1 utterances .* no CM score: 'D_03'"):
-        join_systems(keys, {"D_01": 0.1, "D_02": 0.2}, asv, ("cm.txt", "asv.txt"))
+    with pytest.raises(AsdfError, match=r"cm.txt: 1 utterances .* no CM score, .*: 'D_03'"):
+        join_systems(keys, cm.select(np.arange(2)), asv, ("cm.txt", "asv.txt"))
 
 
 @pytest.mark.parametrize(
