@@ -192,7 +192,7 @@ def export_error(network: nn.Module, layout: str, error: Exception) -> GraphErro
 
 def _first_line(error: Exception) -> str:
     # torch's messages continue for pages about its internals.
-    lines = (line.strip() for line in str(error).splitlines())
+    lines = (line.partition("[Caused by")[0].strip() for line in str(error).splitlines())
     return next((line for line in lines if line), "")
 
 

@@ -332,9 +332,9 @@ def power_spectrum(frames_BLW: Tensor, n_fft: int, bins: range) -> Tensor:
     if torch.onnx.is_in_onnx_export():
         # torch's ONNX exporter does not support the Fourier transform.
         matrix_WF = fourier_matrix(int(frames_BLW.shape[2]), n_fft, bins)
-        parts_BLF = frames_BLW @ torch.tensor(matrix_WF, dtype=frames_BLW.dtype)
-        real_BLF, imaginary_BLF = parts_BLF.chunk(2, dim=2)
-        return real_BLF.square() + imaginary_BLF.square()
+        squares_BLF = (frames_BLW @ torch.tensor(matrix_WF, dtype=frames_BLW.dtype)).square()
+        # It knows sizes of slices, not of chunks.
+        return squares_BLF[:, :, : len(bins)] + squares_BLF[:, :, len(bins) :]
     spectrum_BLF = torch.fft.rfft(frames_BLW, n=n_fft)
     parts_BLF2 = torch.view_as_real(spectrum_BLF[:, :, bins.start : bins.stop])
     return parts_BLF2.square().sum(dim=3)

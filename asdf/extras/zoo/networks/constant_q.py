@@ -285,8 +285,10 @@ class LogTones(nn.Module):
             margin = (self.window - matrix_WK.shape[0]) // 2
             middle_BT = waveforms_BT[:, margin : waveforms_BT.shape[1] - margin]
             frames_BLW = windows(middle_BT, matrix_WK.shape[0], self.hop)
-            real_BLK, imaginary_BLK = (frames_BLW @ matrix_WK).chunk(2, dim=2)
-            powers.append(real_BLK.square() + imaginary_BLK.square())
+            tones = int(matrix_WK.shape[1]) // 2
+            squares_BLK = (frames_BLW @ matrix_WK).square()
+            # An exporter to ONNX knows sizes of slices, not of chunks.
+            powers.append(squares_BLK[:, :, :tones] + squares_BLK[:, :, tones:])
         return (torch.cat(powers, dim=2) + self.floor).log()
 
 
