@@ -113,12 +113,15 @@ def read_points_options(
     named: list[tuple[str, str, list[str]]] = []
     if options.folds is not None:
         named += [("--folds", setting, []) for setting in FOLD_SETTINGS]
+    # Named before their values are read, which may have mistakes too.
     if options.seeds is not None:
+        named.append(("--seeds", SEED, []))
         with collector.collecting(COMMAND_LINE, f"--seeds {shortened(options.seeds)}"):
-            named.append(("--seeds", SEED, _read_seeds(options.seeds)))
+            named[-1][2].extend(_read_seeds(options.seeds))
     for sweep in options.sweep:
+        named.append(("--sweep", setting_of(sweep), []))
         with collector.collecting(COMMAND_LINE, f"--sweep {shortened(sweep)}"):
-            named.append(("--sweep", *_read_sweep(sweep)))
+            named[-1][2].extend(_read_sweep(sweep))
     taken = {setting_of(override): "set for all runs" for override in overrides}
     axes: dict[str, list[str]] = {}
     for option, setting, values in named:
@@ -166,8 +169,8 @@ def _read_seeds(text: str) -> list[str]:
     return list(map(str, chain(*ranges)))
 
 
-def _read_sweep(sweep: str) -> tuple[str, list[str]]:
-    """Return the setting and the values of 'section.name=value,value'."""
+def _read_sweep(sweep: str) -> list[str]:
+    """Return the values of 'section.name=value,value'."""
     setting, equals, text = (part.strip() for part in sweep.partition("="))
     if not equals or not setting:
         raise Complaint("write section.name=value,value")
@@ -180,10 +183,11 @@ def _read_sweep(sweep: str) -> tuple[str, list[str]]:
         # A text without quotes is a string.
         with suppress(Complaint):
             plain = parse_literal(value)
-        earlier = spellings.setdefault(repr(plain), value)
-        if earlier is not value:
+        earlier = spellings.get(repr(plain))
+        if earlier is not None:
             raise Complaint(f"{shortened(earlier)} and {shortened(value)} are the same value")
-    return setting, values
+        spellings[repr(plain)] = value
+    return values
 
 
 def _check_size(runs: int) -> None:

@@ -61,6 +61,7 @@ def test_values_hold_commas_in_brackets_and_quotes():
         ({"sweep": ["own.x=(1,2"]}, "--sweep own.x=(1,2: the bracket ( is not closed"),
         ({"sweep": ["own.x='a,b"]}, "--sweep own.x='a,b: the quote ' is not closed on its line"),
         ({"sweep": ["own.x=1e-1,0.1"]}, "--sweep own.x=1e-1,0.1: 1e-1 and 0.1 are the same value"),
+        ({"sweep": ["own.x=1,1"]}, "--sweep own.x=1,1: 1 and 1 are the same value"),
         ({"sweep": ["own.x=a,'a'"]}, "--sweep own.x=a,'a': a and 'a' are the same value"),
         (
             {"sweep": ["own.x=1,2", "own.x=3"]},
@@ -85,6 +86,14 @@ def test_values_hold_commas_in_brackets_and_quotes():
 )
 def test_mistakes(options, message):
     assert mistakes_of(**options) == [message]
+
+
+def test_values_with_a_mistake_do_not_hide_a_setting_that_is_set_twice():
+    assert mistakes_of(seeds="0,0", overrides=["recipe.seed=3"]) == [
+        "--seeds 0,0: 0 is named 2 times",
+        "recipe.seed is set for all runs and named by --seeds: remove one",
+    ]
+    assert len(mistakes_of(sweep=["own.x=1,1"], overrides=["own.x=3"])) == 2
 
 
 def test_a_slip_of_the_hand_takes_no_memory():
