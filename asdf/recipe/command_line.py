@@ -18,7 +18,9 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
+from asdf.runs.log import LOG
 from asdf.settings.catalogue import our_catalogue
+from asdf.settings.class_path import describe_error
 from asdf.settings.front_end_values import BUNDLE, RANDOM
 from asdf.settings.mistakes import COMMAND_LINE, Collector, raise_all, shortened
 from asdf.settings.value_checks import OF_WINDOWS
@@ -63,8 +65,8 @@ def corpora_of(run_file: Path) -> Mapping[str, Corpus]:
         return answer.corpora
     except (Exception, SystemExit) as error:
         raise AsdfError(
-            f"the corpora that {run_file} declares cannot be read: {type(error).__name__}: "
-            f"{error}. Check that 'python {run_file} --list' works."
+            f"the corpora that {run_file} declares cannot be read: {describe_error(error)}. Check "
+            f"that 'python {run_file} --list' works."
         ) from error
     finally:
         _Question.is_open = False
@@ -83,7 +85,14 @@ def config_folders(run_file: Path) -> Sequence[str]:
         for node in ast.walk(ast.parse(run_file.read_bytes(), str(run_file))):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("open_recipe"):
                 named = {keyword.arg: keyword.value for keyword in node.keywords}
-                return ast.literal_eval(named["configs"]) if "configs" in named else ()
+                try:
+                    return ast.literal_eval(named["configs"]) if "configs" in named else ()
+                except ValueError:
+                    LOG.warning(
+                        "%s: write out the folders in open_recipe(configs=...); otherwise launch "
+                        "and the saved code lack their configs",
+                        run_file,
+                    )
     return ()
 
 

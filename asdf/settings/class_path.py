@@ -265,9 +265,9 @@ def describe_error(error: BaseException, skip_file: str = __file__) -> str:
     For an error inside Python or a package, that is the line of the user's code, if any.
     """
     text = f"{type(error).__name__}: {error}"
-    # The text of a syntax error states its location.
-    if isinstance(error, SyntaxError):
-        return text
+    if isinstance(error, SyntaxError) and error.filename:
+        # Its text names the file without the folder.
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
     raised_at = frames[-1]
     for frame in frames:

@@ -82,7 +82,7 @@ def test_mistakes_name_their_file_and_line(recipe, folders, capsys, words, added
     assert outcome.status == 2 and re.search(said, outcome.output), outcome.output
 
 
-def test_a_recipe_alone_has_its_own_configs(recipe, tmp_path, capsys):
+def test_a_recipe_alone_has_its_own_configs(recipe, tmp_path, capsys, caplog):
     """As one that is copied without the folders next to it, or never named any."""
     text = (recipe.folder / "run.py").read_text()
     assert config_folders(recipe.folder / "run.py") == ("../papers", "../demo")
@@ -93,7 +93,10 @@ def test_a_recipe_alone_has_its_own_configs(recipe, tmp_path, capsys):
         assert "  normed < debug\n" in f"{recipe.call(capsys, '--list').ok().output}\n"
         recipe.call(capsys, "debug", "--explain").ok()
     assert config_folders(recipe.folder / "run.py") == ()
-    assert config_folders(tmp_path / "none.py") == ()
+    assert config_folders(tmp_path / "none.py") == () and not caplog.messages
+    (tmp_path / "run.py").write_text("open_recipe(__file__, {}, configs=FOLDERS)\n")
+    assert config_folders(tmp_path / "run.py") == ()
+    assert "run.py: write out the folders in open_recipe(configs=...)" in caplog.text
     folder = tmp_path / "alone"
     shutil.copytree(RECIPE, folder, ignore=shutil.ignore_patterns("output"))
     files = config_files(folder, config_folders(folder / "run.py"))

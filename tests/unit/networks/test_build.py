@@ -116,7 +116,7 @@ def test_a_class_path_that_leads_nowhere_is_reported(class_path, message, tiny, 
             "ModuleNotFoundError: No module named 'a_package_that_is_not_there'",
         ),
         ("x = 1 / 0\n", r"ZeroDivisionError: division by zero \(.*_0.py, line 1\)"),
-        ("class :\n", r"SyntaxError: .*_0.py, line 1"),
+        ("class :\n", r"SyntaxError: .* \(/.*_0.py, line 1\)"),
     ],
 )
 def test_a_module_that_fails_is_reported_with_file_and_line(
