@@ -89,14 +89,6 @@ def as_waveform(
     return resample(heard, rate, audio.sample_rate)
 
 
-def heard_again(waveform: np.ndarray, audio: Audio) -> np.ndarray:
-    """Return an array that is heard again as this waveform, which was read in format `audio`."""
-    if isinstance(audio.channels, int):
-        # Channels count from 0, and the chosen one must be there.
-        return np.stack([waveform] * (audio.channels + 1), axis=1)
-    return waveform
-
-
 def as_chunk(
     array: Any, channels: int | str = "mean", compared: Comparison | None = None
 ) -> np.ndarray:

@@ -279,13 +279,16 @@ def score_command(
     """
     arguments = detector.arguments
     words = ["asdf-antispoofing", "score", network, recording]
-    for name in ("device", "threads", "precision", "engine", "threshold"):
-        if arguments.get(name) is not None:
+    for name in ("device", "threads", "precision", "engine", "base", "threshold", "speech_check"):
+        value = arguments[name]
+        if name == "base" and value is not None and not parse_name(value):
+            value = Path(value).name
+        if value is not None:
             # The form with '=' is needed because a threshold may begin with a minus sign.
-            words.append(f"--{name}={arguments[name]}")
-    if arguments.get("full_length"):
+            words.append(f"--{name.replace('_', '-')}={value}")
+    if arguments["full_length"]:
         words.append("--full-length")
-    if not arguments.get("parts", True):
+    if not arguments["parts"]:
         words.append("--no-parts")
     if trial:
         words.append("--trial")
@@ -307,9 +310,9 @@ def entry_of(result: Scored, *, is_shown: bool) -> dict[str, Any]:
         facts |= column.facts(value, result.threshold)
         sentences += column.sentences(value, result.verdict)
         if column.doubts(value):
-            doubt += column.doubt
+            doubt = list(column.doubt)
     is_clear = getattr(result.values.get("llr"), "is_clear", False)
-    shown = {"facts": facts, "sentences": sentences, "doubt": doubt[:2], "is_clear": is_clear}
+    shown = {"facts": facts, "sentences": sentences, "doubt": doubt, "is_clear": is_clear}
     return {**entry, "shown": shown}
 
 

@@ -31,7 +31,7 @@ from asdf.extras.service.uploads import NAME, Upload, Wait, decode_upload, recor
 from asdf.scoring.detector import Detector
 from asdf.scoring.document import recording_digest
 from asdf.scoring.pipeline import Pieces
-from asdf.scoring.recordings import as_recording, heard_again
+from asdf.scoring.recordings import as_recording
 from asdf.scoring.scored import Scored, WindowScore, join_channels
 from asdf.scoring.speakers import choose_speakers, conclude_speaker, speaker_recordings
 from asdf.scoring.whole_recording import count_windows, in_samples
@@ -341,10 +341,13 @@ class Service:
         # The turns of a single recording apply to the upload, whatever its name.
         chosen = choose_speakers(known, _RTTM, upload.name if len(known) > 1 else None)
         audio = self._pipeline.audio
+        if isinstance(audio.channels, int):
+            # The chosen channel has been read.
+            audio = replace(audio, channels="mean")
         by_sound = []
-        for waveform in sounds.values():
-            whole = as_recording(heard_again(waveform, audio), audio.sample_rate, audio=audio)
-            by_sound.append(speaker_recordings(whole, chosen))
+        for name, waveform in sounds.items():
+            whole = as_recording(waveform, audio.sample_rate, audio=audio)
+            by_sound.append(speaker_recordings(replace(whole, name=name), chosen))
         speakers: list[tuple[Speaker, _Heard | None]] = []
         for each in zip(*by_sound, strict=True):
             speaker, heard = each[0].speaker, None

@@ -12,6 +12,7 @@ import torch
 
 import asdf
 from asdf.__main__ import main
+from asdf.extras.service.answers import score_command
 from tests.extras.service.conftest import TESTS, as_file, as_form
 from tests.unit.conftest import sound
 
@@ -100,6 +101,7 @@ def test_an_answer_says_what_made_it(served, network, detector):
     made = answer["made_by"]
     assert made["command"].startswith("asdf-antispoofing score plain.pt ")
     assert "--device=cpu --threads=1 --precision=fp32" in made["command"]
+    assert made["command"].endswith("--speech-check=built-in --window=1 --hop=0.3 --json=-")
     assert list(made) == ["asdf", "torch", "network_sha256", "date", "options", "command"]
     assert made["network_sha256"] == hashlib.sha256(network.read_bytes()).hexdigest()
     assert (made["asdf"], made["torch"]) == (asdf.__version__, str(torch.__version__))
@@ -116,6 +118,10 @@ def test_an_answer_says_what_made_it(served, network, detector):
         "window": 1.0,
         "hop": 0.3,
     }
+    for base, shown in (("/models/base.pt", "base.pt"), ("hub:org/base", "hub:org/base")):
+        other = asdf.Detector(network, "cpu", TESTS, 1, True, base=base, speech_check="off")
+        words = score_command(other, "plain.pt", "call.wav", True, None).split()
+        assert {f"--base={shown}", "--speech-check=off", "--full-length", "--trial"} <= {*words}
     version = served.ask("/version").json
     assert version["network"] == "plain.pt"
     assert {name: version[name] for name in ("asdf", "torch", "network_sha256")} == {

@@ -106,7 +106,7 @@ def test_without_turns_nothing_changes(served):
     ("turns", "query", "message"),
     [
         (b"SPEAKER call 1 0 x <NA> <NA> ann <NA> <NA>\n", "", "rttm, line 1: a turn of 'ann' from"),
-        (as_rttm({"ann": [Segment(0, 9)]}), "", "a turn ends at 9.00 s"),
+        (as_rttm({"ann": [Segment(0, 9)]}), "", "file.bin [ann]: a turn ends at 9.00 s"),
         (as_rttm(TURNS, "a") + as_rttm(TURNS, "b"), "", "not of 'file.bin'"),
         (as_rttm(TURNS), "?trial=true", "trial applies to whole recordings"),
     ],
