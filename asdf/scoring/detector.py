@@ -36,6 +36,7 @@ from asdf.scoring.scored import Score, Scored, WindowScore, as_score
 from asdf.scoring.speakers import SpeakerScored, conclude_speaker, find_speakers, speaker_recordings
 from asdf.scoring.whole_recording import Summary, count_windows, cut_windows, in_samples
 from asdf.segments import Speaker
+from asdf.settings.fields import MAX_THREADS
 from asdf.settings.sections import Audio
 from asdf.shipped import SMALL, is_shipped
 from asdf.text import AnyPath
@@ -542,8 +543,10 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
             system is missing or was changed.
         UsageError: an option is not valid, or not supported on this machine.
     """
-    if options.threads is not None and options.threads < 1:
-        raise UsageError(f"threads = {options.threads}: give 1 or more, or leave it out.")
+    if options.threads is not None and not 1 <= options.threads <= MAX_THREADS:
+        raise UsageError(
+            f"threads = {options.threads}: give a number from 1 to {MAX_THREADS:,}, or none."
+        )
     for name in ("max_seconds", "memory_limit"):
         limit = getattr(options, name)
         # `limit <= 0` would let NaN pass.
@@ -578,14 +581,14 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
         remark = f"{remark} {doubt}".strip()
     # The values chosen for 'auto' and None, so that a copy elsewhere gives identical scores.
     folder = options.network_folder
-    chosen = {"precision": opened.scorer.precision, "engine": opened.scorer.engine}
     arguments = {
         **vars(options),
         "device": opened.device,
         "network_folder": None if folder is None else str(Path(folder).absolute()),
         "threads": opened.threads,
         "base": None if options.base is None else os.fspath(options.base),
-        **{name: value for name, value in chosen.items() if getattr(options, name) == "auto"},
+        "precision": opened.scorer.precision,
+        "engine": opened.scorer.engine,
     }
     return replace(opened, path=opened.path.absolute(), remark=remark, arguments=arguments)
 

@@ -22,6 +22,8 @@ MAX_CLIP_SAMPLES = 3600 * 16000
 # And the sizes of tables that are computed when a network is built, before its layers are compared.
 MAX_FFT = 16384
 MAX_FILTERS = 1024
+# With many more, a computation does not end.
+MAX_THREADS = 1024
 
 
 def setting(

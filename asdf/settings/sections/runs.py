@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from asdf.settings.fields import setting
+from asdf.settings.fields import MAX_THREADS, setting
 from asdf.settings.mistakes import KnownNames
 
 
@@ -41,7 +41,7 @@ class Computing(KnownNames):
     read, ends the run"""
     sync_batch_norm: bool = True
     """in training, batch norm over the minibatches of all processes together"""
-    threads: int | None = setting(None, at_least=1)
+    threads: int | None = setting(None, at_least=1, at_most=MAX_THREADS)
     """CPU threads per process; None: 1 on a GPU, else the cores divided among this node's
     processes"""
     network_dataloader_workers: int = setting(10, at_least=0)

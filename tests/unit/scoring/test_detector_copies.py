@@ -53,6 +53,9 @@ def test_a_copy_scores_the_same_bits(tmp_path: Path) -> None:
         assert (same.calibration, same.length) == (detector.calibration, detector.length)
         with pytest.raises(AsdfError, match="the limit max_seconds"):
             same.score_trial(waveform(0, 50000), 16000)
+    # What is not used here may be used elsewhere, and give other digits.
+    chosen = asdf.Detector(path, "cpu", threads=1, precision="tf32", engine="plain").arguments
+    assert (chosen["precision"], chosen["engine"], chosen["threads"]) == ("fp32", "plain", 1)
     # It names the file, and holds no weights.
     assert len(pickle.dumps(detector)) < 2000 < path.stat().st_size
 

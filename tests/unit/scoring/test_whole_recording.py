@@ -274,8 +274,9 @@ def test_threads(network_file):
         [sys.executable, "-c", code, str(network_file)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["1", "1", "True"]
-    with pytest.raises(UsageError, match="threads = 0"):
-        asdf.Detector(network_file, "cpu", threads=0)
+    for threads in (0, 100_000):
+        with pytest.raises(UsageError, match=f"threads = {threads}: give a number from 1 to 1,024"):
+            asdf.Detector(network_file, "cpu", threads=threads)
 
 
 @pytest.mark.parametrize(
