@@ -39,7 +39,7 @@ from asdf.arrays import Flags
 from asdf.corpora.known_corpus import Reading, first_there, is_there, join_name, with_files
 from asdf.errors import AsdfError, UsageError
 from asdf.text import AnyPath
-from asdf.trials.label_files import OF_SPOOFS, named_rows, parse_columns, parse_protocol
+from asdf.trials.label_files import cells_of_trial, named_rows, parse_columns, parse_protocol
 from asdf.trials.label_words import label_of
 from asdf.trials.lists import Tree
 from asdf.trials.table import TrialCollector, is_trials_file, parse_table
@@ -186,12 +186,10 @@ class Lists:
                 )
             values = {**row, **self.of_key.get(word, {})}
             values["attack"] = self.attacks.get(values.get("attack", ""), values.get("attack", ""))
-            if label == 1:
-                # Some files have 'bonafide' or 'a00' there.
-                values.update(dict.fromkeys(OF_SPOOFS, "-"))
-            collector.add(
-                number, row["utterance"], label, [values.get(name, "") for name in collector.names]
-            )
+            # Some files have 'bonafide' or 'a00' as the attack of bona fide speech.
+            cells = [values.get(name, "") for name in collector.names]
+            cells = cells_of_trial(label, collector.names, cells)
+            collector.add(number, row["utterance"], label, cells)
         return collector.trials()
 
 

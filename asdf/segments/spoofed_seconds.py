@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asdf.arrays import Flags, Labels
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.facts import SAMPLE_RATE
 from asdf.text import shorten
 from asdf.trials.trial_list import TrialList
@@ -158,7 +158,13 @@ _DIGITS = 6
 
 
 def frame_count(samples: int, hop_samples: int) -> int:
-    """Return the number of frames of a recording: every sample is in one."""
+    """Return the number of frames of a recording: every sample is in one.
+
+    Raises:
+        UsageError: a frame has no sample.
+    """
+    if hop_samples < 1:
+        raise UsageError(f"hop_samples = {hop_samples}: a frame has 1 sample or more.")
     return -(-samples // hop_samples)
 
 
@@ -169,6 +175,9 @@ def frame_labels(spoofed: Iterable[Segment], samples: int, hop_samples: int) -> 
         spoofed: Spoofed parts in seconds; parts beyond the recording's end are ignored.
         samples: Number of samples at 16 kHz.
         hop_samples: Length of a frame in samples, 320 for 20 ms.
+
+    Raises:
+        UsageError: as `frame_count`.
     """
     labels = np.ones(frame_count(samples, hop_samples), np.int8)
     for start_s, end_s in clipped(spoofed, samples / SAMPLE_RATE):

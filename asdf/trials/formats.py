@@ -265,7 +265,9 @@ def read_scored_table(path: AnyPath) -> Scores:
 def _rows_of(path: AnyPath) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the rows of a table with the numbers of their lines, or the entries of a document."""
     first, lines = peek(numbered_lines(path, strip="\r\n"))
-    texts = (line for _, line in lines)
+    # A table may have been indented by hand.
+    indent = first[: -len(first.lstrip())]
+    texts = (line.removeprefix(indent) for _, line in lines)
     if first.strip() != "{":
         for number, row in enumerate(csv.DictReader(texts), start=2):
             if None in row or None in row.values():

@@ -11,7 +11,7 @@ the message lists the columns with a value of each, and the option that names th
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -265,6 +265,12 @@ def named_rows(
             yield number, {name: cells[position].strip() for name, position in positions.items()}
 
 
+def cells_of_trial(label: int, names: Iterable[str], cells: Iterable[str]) -> list[str]:
+    """Return a trial's cells; bona fide speech has no attack, whatever its file states."""
+    pairs = zip(names, cells, strict=True)
+    return ["-" if label == 1 and name in OF_SPOOFS else cell for name, cell in pairs]
+
+
 def other_width(path: Path, number: int, cells: Sequence[str], first: Sequence[str]) -> str:
     """Return the message about a row that has not as many cells as the first one."""
     return (
@@ -394,14 +400,11 @@ def parse_any_table(lines: NumberedLines, path: Path, columns: Columns | None = 
             others[ours] = index
     collector = TrialCollector(path, list(others), listed=True)
     for number, row, value in zip(table.numbers, table.rows, labels, strict=True):
-        cells = []
-        for name, index in others.items():
-            has_none = value == 1 and name in OF_SPOOFS
-            # TABs would break tables of trials.
-            cells.append("-" if has_none else " ".join(row[index].split()))
+        # TABs would break tables of trials.
+        cells = [" ".join(row[index].split()) for index in others.values()]
         if not row[utterance]:
             raise AsdfError(f"{path}, line {number}: the {table.header[utterance]} is empty.")
-        collector.add(number, row[utterance], value, cells)
+        collector.add(number, row[utterance], value, cells_of_trial(value, others, cells))
     return collector.trials()
 
 

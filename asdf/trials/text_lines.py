@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, compress, count, islice
-from math import inf
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -27,9 +26,6 @@ NumberedLines = Iterator[tuple[int, str]]
 
 LONGEST_LINE = 100_000
 """Maximum length of a line: a hundred times that of any list, protocol or score file."""
-
-LONGEST_JSON = 2**22
-"""Maximum length of a line of JSON: enough for the times of all words in an hour of speech."""
 
 MOST_CHARACTERS = 2**30
 """Maximum number of characters of a file; a gzip file of some megabytes may hold gigabytes."""
@@ -88,22 +84,6 @@ def file_lines(path: Path, kind: str, advice: str) -> NumberedLines:
         raise AsdfError(f"cannot read the {kind} {path}: {error.strerror}. {advice}") from None
     with file:
         yield from lines_of(file, path, strip="\r\n")
-
-
-def json_lines(path: Path) -> NumberedLines:
-    """Yield the lines of a manifest of JSON lines, plain or gzipped, ordinary or in a tar.
-
-    Their number is not limited; a line may be longer than in lists.
-
-    Raises:
-        AsdfError: as in `file_lines`.
-    """
-    try:
-        file = open_file(path)
-    except OSError as error:
-        raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
-    with file:
-        yield from lines_of(file, path, longest=LONGEST_JSON, most=inf)
 
 
 def peek(lines: NumberedLines) -> tuple[str, NumberedLines]:

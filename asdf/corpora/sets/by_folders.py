@@ -39,7 +39,7 @@ from asdf.corpora.known_corpus import (
 )
 from asdf.errors import AsdfError
 from asdf.facts import Published
-from asdf.trials.label_files import OF_SPOOFS
+from asdf.trials.label_files import cells_of_trial
 from asdf.trials.lists import Tree
 from asdf.trials.table import TrialCollector
 from asdf.trials.trial_list import TrialList
@@ -117,8 +117,8 @@ class Layout:
             values.update({} if self.derived is None else self.derived(of_path))
             if label == 1:
                 values.update({ours: of_path[group] for group, ours in self.renamed.items()})
-                values.update(dict.fromkeys(OF_SPOOFS, "-"))
-            collector.add(trials, name, label, [values.get(column, "") for column in columns])
+            cells = [values.get(column, "") for column in columns]
+            collector.add(trials, name, label, cells_of_trial(label, columns, cells))
         if not trials:
             elsewhere = [*unmatched, *others]
             what = f"of subset {subset!r} " if subset else ""

@@ -100,6 +100,12 @@ def test_damaged_tables_are_refused(made, tmp_path, name, old, new, message):
         read_any_scores(tmp_path / name)
 
 
+def test_an_indented_table_is_read_as_it_was(made, tmp_path):
+    table = (made / "net.csv").read_text()
+    (tmp_path / "net.csv").write_text(re.sub("^", "  ", table, flags=re.MULTILINE))
+    assert read_any_scores(tmp_path / "net.csv").ids == read_any_scores(made / "net.csv").ids
+
+
 def test_a_recording_without_a_score_is_refused(made, tmp_path):
     table = (made / "net.csv").read_text()
     text = re.sub(r",2\.37\d+,,0,,", ",,,0,cannot be read,", table, count=1)

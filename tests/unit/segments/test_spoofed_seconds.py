@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from asdf.errors import AsdfError
+from asdf.errors import AsdfError, UsageError
 from asdf.segments import (
     COLUMN,
     WHOLE,
@@ -133,6 +133,8 @@ def test_the_last_frame_may_be_shorter_and_parts_end_with_the_recording():
     assert frame_labels(WHOLE, 641, 320).tolist() == [0, 0, 0]
     assert frame_labels([], 641, 320).tolist() == [1, 1, 1]
     assert frame_labels(WHOLE, 0, 320).tolist() == []
+    with pytest.raises(UsageError, match="hop_samples = 0: a frame has 1 sample or more"):
+        frame_labels(WHOLE, 641, 0)
 
 
 def test_labels_of_different_resolutions_do_not_contradict_each_other():

@@ -10,6 +10,7 @@ The layouts are those of lhotse's documentation and files
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -24,12 +25,12 @@ from asdf.errors import AsdfError
 from asdf.extras.stores.archives import find_folder
 from asdf.extras.stores.sets.shards import ShardRows, find_shards, parse_object, plain_fields
 from asdf.facts import SAMPLE_RATE
-from asdf.places import Part, part_path
+from asdf.places import Part, open_file, part_path
 from asdf.runs.log import track
 from asdf.text import is_address, lines_and_more
 from asdf.trials.label_words import Columns
 from asdf.trials.lists import Tree
-from asdf.trials.text_lines import json_lines
+from asdf.trials.text_lines import lines_of
 
 ROOT = "root"
 """Key of the folder that paths in manifests are relative to: `?root=/data`."""
@@ -40,6 +41,8 @@ _MANIFESTS = (".jsonl", ".jsonl.gz")
 _OF_SUPERVISIONS = ("speaker", "language", "gender")
 # Manifests are in folders such as data/manifests, with paths relative to the project's folder.
 _PARENTS = 4
+# Enough for the times of all words in an hour of speech.
+_LONGEST_LINE = 2**22
 # No recording is longer than thirty years.
 _MAX_S = 10**9
 _OPENED = 100
@@ -143,9 +146,14 @@ def _compare_lengths(pattern: str, root: Path, stated: Mapping[str, float]) -> N
 
 def _entries(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a file of JSON lines; other lines are recorded as problems."""
-    for number, line in json_lines(path):
-        with rows.noting(f"{name}, line {number}"):
-            yield number, parse_object(line)
+    try:
+        file = open_file(path)
+    except OSError as error:
+        raise AsdfError(f"cannot read {path}: {error.strerror or error}. Check the path.") from None
+    with file:
+        for number, line in lines_of(file, path, longest=_LONGEST_LINE, most=math.inf):
+            with rows.noting(f"{name}, line {number}"):
+                yield number, parse_object(line)
 
 
 def _cuts(path: Path, rows: ShardRows, name: str) -> Iterator[tuple[int, _Cut]]:

@@ -31,7 +31,7 @@ from asdf.extras.stores.parquet import PARQUET as SUFFIX
 from asdf.facts import Published
 from asdf.hub import HubName, explained, look_up, parse_dataset
 from asdf.text import did_you_mean, quoted_and_more, shorten
-from asdf.trials.label_files import OF_SPOOFS
+from asdf.trials.label_files import cells_of_trial
 from asdf.trials.label_words import LABEL_NAMES, Columns, are_labels, meaning_of, plain_word
 from asdf.trials.lists import Tree, open_tree
 from asdf.trials.table import TrialCollector
@@ -413,12 +413,8 @@ def _collect(path: Path, shards: Sequence[_Shard], listed: bool = False) -> Tria
         values = [columns.get(name) or [""] * len(ids) for name in names]
         for index, label in enumerate(shard.labels()):
             row += 1
-            described = []
-            for name, column in zip(names, values, strict=True):
-                # A bona fide trial has no attack, whatever the file states.
-                has_none = label == 1 and name in OF_SPOOFS
-                described.append("-" if has_none else column[index])
-            collector.add(row, ids[index], label, described)
+            cells = [column[index] for column in values]
+            collector.add(row, ids[index], label, cells_of_trial(label, names, cells))
     return collector.trials()
 
 

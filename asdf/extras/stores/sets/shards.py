@@ -19,7 +19,7 @@ from typing import Any
 
 from asdf.errors import AsdfError, UsageError
 from asdf.text import lines_and_more, quoted_and_more
-from asdf.trials.label_files import OF_SPOOFS, likely_labels, our_name
+from asdf.trials.label_files import cells_of_trial, likely_labels, our_name
 from asdf.trials.label_words import Columns, labels_of_values
 from asdf.trials.table import TrialCollector
 from asdf.trials.trial_list import UNLABELLED, TrialList
@@ -196,11 +196,7 @@ class ShardRows:
         # zip() without columns would yield no rows.
         rows = zip(*others.values(), strict=True) if others else iter([()] * count)
         for line, name, value, row in zip(self._lines, self._ids, labels, rows, strict=True):
-            cells = [
-                "-" if value == 1 and column in OF_SPOOFS else cell
-                for column, cell in zip(others, row, strict=True)
-            ]
-            collector.add(line, name, value, cells)
+            collector.add(line, name, value, cells_of_trial(value, others, row))
         return collector.trials()
 
     def _refuse_problems(self) -> None:
