@@ -89,7 +89,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, eq=False)
-class Home:
+class Region:
     """The region of the embeddings of a calibration's set, and the limit of similarity.
 
     Attributes:
@@ -198,9 +198,9 @@ def check_enough(genuine: int, rate: float) -> None:
         )
 
 
-def learn_home(
+def learn_region(
     embeddings: Floats, labels: Integers, folds: Integers, rate: float, folds_of: str
-) -> Home:
+) -> Region:
     """Learn the region of a set's embeddings, and the limit for genuine recordings like its own.
 
     The limit is the smallest distance of a held-out genuine recording that at most `rate` of such
@@ -236,7 +236,7 @@ def learn_home(
         raise AsdfError("the network gives all genuine recordings the same embedding, or none.")
     genuine_beyond = beyond[genuine]
     spoof_beyond = beyond[spoofed]
-    return Home(
+    return Region(
         limit=limit,
         rate=rate,
         bona_fide=len(genuine_beyond),
@@ -316,11 +316,11 @@ class UnlikeOptions:
 
 def learn_from_recordings(
     learning: Learning, options: UnlikeOptions
-) -> tuple[Home, dict[str, list[float]]]:
-    """Learn the home of a network from the recordings of a score file.
+) -> tuple[Region, dict[str, list[float]]]:
+    """Learn the region of a network's embeddings from the recordings of a score file.
 
     Returns:
-        The home, and the lowest and highest level and offset of the recordings, by name.
+        The region, and the lowest and highest level and offset of the recordings, by name.
 
     Raises:
         AsdfError: recordings are missing or too few, or the network gives no embeddings for them.
@@ -382,11 +382,11 @@ def learn_from_recordings(
         folds = make_folds(ids, labels, None, _FOLDS)
     columns = zip(("level_dbfs", "offset"), np.array(levels, np.float64).T, strict=True)
     ranges = {name: [float(row.min()), float(row.max())] for name, row in columns}
-    return learn_home(rows, labels, folds, rate, folds_of), ranges
+    return learn_region(rows, labels, folds, rate, folds_of), ranges
 
 
-def read_home(entry: Any) -> Home | None:
-    """Return the home in an entry of `Home.content`; None if the entry is invalid."""
+def read_region(entry: Any) -> Region | None:
+    """Return the region in an entry of `Region.content`; None if the entry is invalid."""
     if not isinstance(entry, Mapping):
         return None
     clusters = []
@@ -400,7 +400,7 @@ def read_home(entry: Any) -> Home | None:
                 return None
             clusters.append(Cluster(mean, directions, variances, float(each["rest"])))
         first, second = clusters
-        home = Home(
+        region = Region(
             limit=float(entry["limit"]),
             rate=float(entry["rate"]),
             folds_of=str(entry["folds_of"]),
@@ -415,10 +415,10 @@ def read_home(entry: Any) -> Home | None:
         and (np.array([each.rest, *each.variances]) > 0).all()
         for each in clusters
     ]
-    is_sound = all(are_sound) and 0 < home.limit < math.inf and 0 < home.rate < 1
-    is_sound &= home.folds_of in ("speakers", "trials")
-    is_sound &= 0 <= home.bona_fide_beyond <= home.bona_fide != 0
-    return home if is_sound and 0 <= home.spoof_beyond <= home.spoof != 0 else None
+    is_sound = all(are_sound) and 0 < region.limit < math.inf and 0 < region.rate < 1
+    is_sound &= region.folds_of in ("speakers", "trials")
+    is_sound &= 0 <= region.bona_fide_beyond <= region.bona_fide != 0
+    return region if is_sound and 0 <= region.spoof_beyond <= region.spoof != 0 else None
 
 
 _COUNTS = ("bona_fide", "bona_fide_beyond", "spoof", "spoof_beyond")
@@ -463,8 +463,8 @@ class UnlikeColumn(ScoreColumn):
         "But it is unlike the recordings that the detector was calibrated on",
     )
 
-    def __init__(self, home: Home, is_described: bool) -> None:
-        self._home = home
+    def __init__(self, region: Region, is_described: bool) -> None:
+        self._region = region
         self._is_described = is_described
 
     @classmethod
@@ -479,14 +479,14 @@ class UnlikeColumn(ScoreColumn):
         if asked == 0:
             return calibration
         try:
-            home, levels = learn_from_recordings(learning, learning.options)
+            region, levels = learn_from_recordings(learning, learning.options)
         except AsdfError as error:
             if asked is not None:
                 raise
             show(f"recordings unlike this set cannot be detected: {error}")
             return calibration
-        show(home.describe())
-        others = {**calibration.others, "home": home.content(), "levels": levels}
+        show(region.describe())
+        others = {**calibration.others, "home": region.content(), "levels": levels}
         return replace(calibration, others=others)
 
     @classmethod
@@ -495,23 +495,23 @@ class UnlikeColumn(ScoreColumn):
         entry = None if calibration is None else calibration.others.get("home")
         if calibration is None or entry is None:
             return None
-        home = read_home(entry)
-        if home is None:
+        region = read_region(entry)
+        if region is None:
             raise damaged(request.source)
-        return cls(home, bool(calibration.describe_origin()))
+        return cls(region, bool(calibration.describe_origin()))
 
     def add(self, heard: Heard) -> Likeness | None:
         if not heard.judged:
             return None
-        distance = self._home.distance(heard.rows["embedding"])
+        distance = self._region.distance(heard.rows["embedding"])
         # Not `distance > 1`, so that NaN counts as unlike.
         return Likeness(not distance <= 1, distance)
 
     def remark(self, value: Likeness, heard: Heard) -> str:
-        return self._home.describe_unlike(value.distance) if value.unlike else ""
+        return self._region.describe_unlike(value.distance) if value.unlike else ""
 
     def heading(self) -> dict[str, Any]:
-        return {"calibration": {"home": self._home.summary()}} if self._is_described else {}
+        return {"calibration": {"home": self._region.summary()}} if self._is_described else {}
 
     @classmethod
     def row(cls, value: Likeness) -> tuple[Any, ...]:

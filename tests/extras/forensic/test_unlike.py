@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import mahalanobis
 
 from asdf.errors import AsdfError
-from asdf.extras.forensic.unlike import UnlikeColumn, fit_cluster, learn_home, read_home
+from asdf.extras.forensic.unlike import UnlikeColumn, fit_cluster, learn_region, read_region
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.metrics.intervals import exact_bounds
 from asdf.scoring.columns import Request
@@ -46,7 +46,7 @@ def test_a_distance_is_that_of_the_covariance_written_out():
 def test_the_limit_is_a_rank_of_held_out_genuine_recordings():
     """By hand: each fold is left out of both classes, and of 39 the second largest is taken."""
     values, labels, folds = make_set(np.random.default_rng(2), 39)
-    home = learn_home(values, labels, folds, 0.05, "trials")
+    region = learn_region(values, labels, folds, 0.05, "trials")
     held_out = np.empty(39)
     for fold in range(10):
         rest = folds != fold
@@ -54,18 +54,18 @@ def test_the_limit_is_a_rank_of_held_out_genuine_recordings():
         mine = np.flatnonzero((folds == fold) & (labels == 1))
         held_out[mine] = np.minimum(*(each.distances(values[mine]) for each in classes))
     # ceil(0.95 * 40) = 38.
-    assert home.limit == pytest.approx(np.sort(held_out)[37], rel=1e-12)
+    assert region.limit == pytest.approx(np.sort(held_out)[37], rel=1e-12)
     beyond = 0
     for fold in range(10):
         mine = folds[:39] == fold
         others = np.sort(held_out[~mine])
         rank = min(int(np.ceil(0.95 * (len(others) + 1))), len(others))
         beyond += (held_out[mine] > others[rank - 1]).sum()
-    assert home.bona_fide_beyond == beyond
+    assert region.bona_fide_beyond == beyond
     with pytest.raises(AsdfError, match=r"18 genuine recordings are too few.* needs 19"):
-        learn_home(*make_set(np.random.default_rng(2), 18), 0.05, "trials")
+        learn_region(*make_set(np.random.default_rng(2), 18), 0.05, "trials")
     with pytest.raises(AsdfError, match="needs 99"):
-        learn_home(values, labels, folds, 0.01, "trials")
+        learn_region(values, labels, folds, 0.01, "trials")
 
 
 def test_other_recordings_exceed_it_at_the_stated_rate():
@@ -73,45 +73,47 @@ def test_other_recordings_exceed_it_at_the_stated_rate():
     rates = []
     stated = []
     for _ in range(60):
-        home = learn_home(*make_set(rng, 99), 0.1, "trials")
-        rates.append(np.mean([home.distance(row) > 1 for row in draw(rng, 40)]))
-        stated.append(home.bona_fide_beyond / home.bona_fide)
+        region = learn_region(*make_set(rng, 99), 0.1, "trials")
+        rates.append(np.mean([region.distance(row) > 1 for row in draw(rng, 40)]))
+        stated.append(region.bona_fide_beyond / region.bona_fide)
     # Each limit is fitted without a tenth of the set, and so a little wide: never above the rate.
     assert 0.06 < np.mean(rates) < 0.11
     assert np.mean(stated) == pytest.approx(0.1, abs=0.02)
 
 
-def test_spoofs_of_the_set_are_at_home_and_others_are_not():
+def test_spoofs_of_the_set_are_in_the_region_and_others_are_not():
     rng = np.random.default_rng(4)
-    home = learn_home(*make_set(rng, 80), 0.05, "speakers")
-    assert home.distance(draw(rng, 1, 30.0)[0]) < 1.5
-    assert home.spoof_beyond <= 9
-    between = home.distance(np.full(NUMBERS, 15.0))
+    region = learn_region(*make_set(rng, 80), 0.05, "speakers")
+    assert region.distance(draw(rng, 1, 30.0)[0]) < 1.5
+    assert region.spoof_beyond <= 9
+    between = region.distance(np.full(NUMBERS, 15.0))
     assert between > 2
-    words = home.describe_unlike(between)
+    words = region.describe_unlike(between)
     assert words.startswith("unlike the recordings that the calibration was learnt from (distance ")
     assert words.endswith("): its likelihood ratio is not valid for it")
-    assert f"{100 * home.bona_fide_beyond / 80:.1f} % of their genuine ones are called so" in words
-    assert home.describe_unlike(1.0) == ""
+    assert (
+        f"{100 * region.bona_fide_beyond / 80:.1f} % of their genuine ones are called so" in words
+    )
+    assert region.describe_unlike(1.0) == ""
     # What is no number is like nothing.
-    assert home.describe_unlike(float("nan"))
+    assert region.describe_unlike(float("nan"))
     with pytest.raises(AsdfError, match="calibrate it again"):
-        home.distance(np.zeros(NUMBERS + 1))
+        region.distance(np.zeros(NUMBERS + 1))
 
 
 def test_a_set_of_equal_recordings_has_none():
     values, labels, folds = make_set(np.random.default_rng(5), 40)
     values[:40] = 1.0
     with pytest.raises(AsdfError, match="same embedding"):
-        learn_home(values, labels, folds, 0.05, "trials")
+        learn_region(values, labels, folds, 0.05, "trials")
 
 
 def test_a_file_holds_it_and_readers_get_it_without_the_model():
-    home = learn_home(*make_set(np.random.default_rng(6), 60), 0.05, "speakers")
-    entry = json.loads(json.dumps(home.content()))
-    read = read_home(entry)
+    region = learn_region(*make_set(np.random.default_rng(6), 60), 0.05, "speakers")
+    entry = json.loads(json.dumps(region.content()))
+    read = read_region(entry)
     row = draw(np.random.default_rng(7), 1)[0]
-    assert read.distance(row) == pytest.approx(home.distance(row), rel=1e-5)
+    assert read.distance(row) == pytest.approx(region.distance(row), rel=1e-5)
     known = Calibration(1.0, 0.0, 0.0, set="s", bona_fide=60, spoof=60, others={"home": entry})
     calibration = read_calibration(known.content(), "x")
     assert calibration.others == {"home": entry}
@@ -119,9 +121,9 @@ def test_a_file_holds_it_and_readers_get_it_without_the_model():
     assert "home" not in calibration.summary()
     shown = UnlikeColumn.wanted(Request(calibration)).heading()["calibration"]["home"]
     assert "clusters" not in shown
-    assert shown["bona_fide_beyond"] == home.bona_fide_beyond
-    low, high = exact_bounds(home.bona_fide_beyond, 60)
-    assert shown["measured_rate"] == [home.bona_fide_beyond / 60, low, high]
+    assert shown["bona_fide_beyond"] == region.bona_fide_beyond
+    low, high = exact_bounds(region.bona_fide_beyond, 60)
+    assert shown["measured_rate"] == [region.bona_fide_beyond / 60, low, high]
 
 
 @pytest.mark.parametrize(
@@ -142,9 +144,9 @@ def test_a_file_holds_it_and_readers_get_it_without_the_model():
     ],
 )
 def test_a_damaged_one_is_refused(change):
-    home = learn_home(*make_set(np.random.default_rng(6), 60), 0.05, "speakers")
-    entry = {**home.content(), **change}
-    assert read_home(entry) is None
+    region = learn_region(*make_set(np.random.default_rng(6), 60), 0.05, "speakers")
+    entry = {**region.content(), **change}
+    assert read_region(entry) is None
     calibration = Calibration(1.0, 0.0, 0.0, others={"home": entry})
     with pytest.raises(AsdfError, match=r"the calibration in net\.pt cannot be used"):
         UnlikeColumn.wanted(Request(calibration, source="net.pt"))

@@ -15,25 +15,25 @@ import asdf
 from asdf.checkpoint.network_file import write_network_file
 from asdf.checkpoint.network_reading import read_network_file
 from asdf.evaluation import read_scores
-from asdf.extras.forensic.unlike import UnlikeColumn, learn_home, read_home
+from asdf.extras.forensic.unlike import UnlikeColumn, learn_region, read_region
 from asdf.extras.service.answers import entry_of, stated_columns
 from asdf.tasks.fusion.gain import make_folds
 from tests.extras.forensic.calibrating.conftest import COUNT, run
 
 
-def test_a_home_is_that_of_the_recordings_embeddings(folder):
+def test_a_region_is_that_of_the_recordings_embeddings(folder):
     detector = asdf.Detector("home.pt", "cpu")
-    home = read_home(detector.calibration.others["home"])
+    region = read_region(detector.calibration.others["home"])
     scores = read_scores("scores.txt")
     plain = asdf.Detector("net.pt", "cpu")
     rows = np.stack(
         [plain.score_trial(name, embedding=True).embedding.reshape(-1) for name in scores.ids]
     )
     folds = make_folds(scores.ids, scores.labels, [f"s{i % 7}" for i in range(COUNT)], 20)
-    expected = learn_home(rows, scores.labels, folds, 0.05, "speakers")
-    assert home.limit == pytest.approx(expected.limit, rel=1e-4)
-    assert (home.bona_fide, home.spoof, home.folds_of) == (25, 15, "speakers")
-    assert home.bona_fide_beyond == expected.bona_fide_beyond
+    expected = learn_region(rows, scores.labels, folds, 0.05, "speakers")
+    assert region.limit == pytest.approx(expected.limit, rel=1e-4)
+    assert (region.bona_fide, region.spoof, region.folds_of) == (25, 15, "speakers")
+    assert region.bona_fide_beyond == expected.bona_fide_beyond
     for name, row in zip(scores.ids[:5], rows, strict=False):
         score = detector.score_trial(name)
         assert score.distance == pytest.approx(expected.distance(row), rel=1e-3)
@@ -83,12 +83,12 @@ def test_scores_are_those_without_it_and_the_embedding_stays_on_request(folder):
     plain = asdf.Detector("without.pt", "cpu", threshold=0.0, speech_check="off")
     path = "long/05.wav"
     for whole in (False, True):
-        with_home = detector.score_whole(path) if whole else detector.score_trial(path)
+        with_region = detector.score_whole(path) if whole else detector.score_trial(path)
         without = plain.score_whole(path) if whole else plain.score_trial(path)
-        assert (with_home.raw, with_home.llr) == (without.raw, without.llr)
-        assert with_home.windows_scores == without.windows_scores
-        assert with_home.embedding is None and without.unlike is None
-        assert not any(window.extras for window in with_home.windows_scores)
+        assert (with_region.raw, with_region.llr) == (without.raw, without.llr)
+        assert with_region.windows_scores == without.windows_scores
+        assert with_region.embedding is None and without.unlike is None
+        assert not any(window.extras for window in with_region.windows_scores)
     asked = detector.score_whole(path, embedding=True)
     expected = plain.score_whole(path, embedding=True).embedding
     np.testing.assert_array_equal(asked.embedding, expected)
@@ -128,9 +128,9 @@ def test_score_says_what_is_unlike_the_set(capsys, folder):
         assert entry["unlike"] is (row["unlike"] == "true")
         assert entry["distance"] == float(row["distance"])
     assert document["recordings"][0]["distance"] > 1
-    home = document["calibration"]["home"]
-    assert home["bona_fide"] == 25 and "clusters" not in home
-    assert home["measured_rate"][0] == home["bona_fide_beyond"] / 25
+    region = document["calibration"]["home"]
+    assert region["bona_fide"] == 25 and "clusters" not in region
+    assert region["measured_rate"][0] == region["bona_fide_beyond"] / 25
     status, _, errors = run(capsys, "case", "home.pt", "tone.wav", "--output", "case.html")
     assert status == 0, errors
     page = (folder / "case.html").read_text()
