@@ -189,5 +189,6 @@ def test_applying_ratio_enabled_and_algo_0():
     some = replace(ALWAYS, applyingRatio=0.8)
     drawn = [draw_for_some(200, some, rng) is not None for _ in range(1000)]
     assert 760 <= sum(drawn) <= 840
+    assert draw_for_some(200, replace(ALWAYS, algo=0), rng) is None
     for settings in (replace(ALWAYS, applyingRatio=0.0), replace(ALWAYS, algo=0), RawBoost()):
         assert_array_equal(augmented(x, settings, np.random.default_rng(0)), x)

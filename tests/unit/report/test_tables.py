@@ -6,12 +6,13 @@ import csv
 import io
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 
 from asdf.evaluation import AsvScores, Scores
 from asdf.metrics.summary import summarise
-from asdf.report.exports import json_with_seeds, to_csv
+from asdf.report.exports import csv_with_seeds, json_with_seeds, over_seeds_of, to_csv
 from asdf.report.paper_tables import summary_text, systems_text, to_latex
 from asdf.tasks.studies.seed_results import OverSeeds
 from asdf.trials.how_scored import PUBLISHED, HowScored
@@ -137,6 +138,16 @@ def test_json_has_all_digits():
     ]
     assert first["means"] == {"attack": asdict(FIRST.average("attack"))}
     assert first["warnings"] == [finding.message for finding in FIRST.findings]
+
+
+def test_a_csv_names_the_set_of_several_seeds():
+    both = [FIRST, SECOND]
+    over = over_seeds_of(both, [Path("a.txt"), Path("b.txt")], ["net", "net"], None, 0)
+    rows = list(csv.DictReader(io.StringIO(csv_with_seeds(both, over))))
+    assert [(row["system"], row["kind"], row["set"]) for row in rows[-2:]] == [
+        ("net", "seed mean", "dev"),
+        ("net", "seed deviation", "dev"),
+    ]
 
 
 def test_no_text_of_a_csv_is_a_formula():
