@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
         UsageError: the folder is not empty.
     """
     args = COMMAND.read(arguments)
-    copy_recipe(MAIN_RECIPE, args.folder)
+    copy_recipe(args.folder)
     # Quoted, so that the commands can be copied for any name of a folder.
     run_file = shlex.quote(str(args.folder / "run.py"))
     configs = shlex.quote(str(args.folder / "configs" / "run_configs.py"))

@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     folder = Path(args.folder)
     run_file = folder / "run.py"
     if not run_file.is_file():
-        copy_recipe(MAIN_RECIPE, folder)
+        copy_recipe(folder)
         show(f"copied the recipe {MAIN_RECIPE} to {folder}")
     words = (CONFIG, *args.overrides)
     if args.dry_run:

@@ -466,12 +466,5 @@ def _plan_job(recipe: Path, planned: PlannedPoint) -> Job:
     folders = folders_of(settings.paths, recipe.parent)
     # Through a link, one folder may have two names.
     system_folder = folders.system.resolve()
-    return Job(
-        planned.name,
-        planned.config.name,
-        list(planned.overrides),
-        system_folder,
-        settings,
-        folders.output,
-        recipe.parent,
-    )
+    names = (planned.name, planned.config.name, list(planned.overrides))
+    return Job(*names, system_folder, settings, folders.output, recipe.parent)

@@ -161,23 +161,15 @@ class Job:
             results = read_results(self.layout.results_json)
             self.mark_done(results, "by an earlier run", last.paths.database_folder)
 
-    def mark_done(
-        self, results: list[JobResult], how: str = "", database: str | None = None
-    ) -> None:
-        """Mark the job as done; its detail says what it may not be expected to rest on.
-
-        Args:
-            database: Database folder of the run, if it may be another one than that of the job.
-        """
-        self.state = "done"
-        self.results = results
-        words = [how]
+    def mark_done(self, results: list[JobResult], how: str = "", database: object = None) -> None:
+        """Mark the job as done; the detail names another database folder, and other settings of
+        earlier steps, that its results rest on."""
+        self.state, self.results = "done", results
+        starts = read_starts(self.layout.environment)
+        changes = [start["changes"] for start in starts if "changes" in start]
+        words = [how, and_more(changes[-1], 1) if changes else ""]
         if database not in (None, self.settings.paths.database_folder):
             words.append(f"paths.database_folder was {database}")
-        for start in read_starts(self.layout.environment)[::-1]:
-            if "changes" in start:
-                words.append(and_more(start["changes"], 1))
-                break
         self.detail = ", ".join(filter(None, words))
 
     def save_state(self) -> None:

@@ -173,13 +173,12 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     collector = Collector()
     for word in (*unknown, *args.words):
         option = word.partition("=")[0].translate(_DASHES)
+        near = closest(option, ("--list", "--explain", "--dry-run"))
         # Others of the unknown are values of such options.
-        if option.startswith("-"):
-            near = closest(option, ("--list", "--explain", "--dry-run"))
-            if near:
-                problem = f"there is no option '{shortened(word)}'; the nearest is '{near}'"
-                collector.add(COMMAND_LINE, problem)
-                continue
+        if near and option.startswith("-"):
+            problem = f"there is no option '{shortened(word)}'; the nearest is '{near}'"
+            collector.add(COMMAND_LINE, problem)
+        elif option.startswith("-"):
             with collector.collecting(COMMAND_LINE):
                 our_catalogue().look_up(option)
     torn = [word for word in args.words if _is_torn(word)]

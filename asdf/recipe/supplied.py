@@ -14,7 +14,6 @@ from pathlib import Path
 import asdf_antispoofing
 from asdf.errors import AsdfError, UsageError
 from asdf.recipe.command_line import config_folders
-from asdf.text import did_you_mean
 
 MAIN_RECIPE = "wav2vec_aasist"
 _LEFT_BEHIND = {"output", "__pycache__"}
@@ -37,26 +36,16 @@ def recipes_folder() -> Path:
     )
 
 
-def recipe_names() -> list[str]:
-    """Return the names of the recipes that come with ASDF."""
-    return sorted(path.parent.name for path in recipes_folder().glob("*/run.py"))
-
-
-def copy_recipe(name: str, folder: Path) -> None:
-    """Copy the recipe `name` to `folder`, which must not exist or be empty.
+def copy_recipe(folder: Path) -> None:
+    """Copy the recipe of ASDF to `folder`, which must not exist or be empty.
 
     Raises:
-        UsageError: there is no such recipe, or `folder` is not empty.
+        UsageError: `folder` is not empty.
         AsdfError: `folder` cannot be written.
     """
-    names = recipe_names()
-    if name not in names:
-        raise UsageError(
-            f"no recipe '{name}'.{did_you_mean(name, names)} There are: {', '.join(names)}"
-        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists: name a new folder.")
-    source, folder = recipes_folder() / name, folder.absolute()
+    source, folder = recipes_folder() / MAIN_RECIPE, folder.absolute()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as workshop:

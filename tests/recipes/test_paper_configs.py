@@ -302,7 +302,7 @@ def test_cllr_of_ratios_is_nearly_the_published_development_loss():
 
 @pytest.mark.slow
 def test_a_dry_run_misses_the_corpora_alone(recipe, capsys, tmp_path):
-    copy_recipe("wav2vec_aasist", recipe.folder / "copy")
+    copy_recipe(recipe.folder / "copy")
     recipe = replace(recipe, folder=recipe.folder / "copy")
     (tmp_path / "none").mkdir()
     outcome = recipe.call(
