@@ -26,9 +26,10 @@ from asdf.errors import AsdfError, UsageError
 from asdf.recipe.command_line import answer_with, config_files, parse_command_line
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.ending import cause_of, exit_status, skip_shutdown
-from asdf.recipe.problems import find_problems, raise_problems, read_stages
+from asdf.recipe.problems import Problem, failures, find_problems, raise_problems, read_stages
 from asdf.recipe.run import Run
 from asdf.recipe.run_folders import Folders, folders_of
+from asdf.recipe.used_sets import trains
 from asdf.runs.layout import owner_lock, remove_leftovers
 from asdf.runs.log import LOG, log_to_file, log_to_screen
 from asdf.runs.streams import open_streams
@@ -287,4 +288,11 @@ def open_recipe(
         import_torch()
         if launch.size > 1:
             skip_shutdown(statuses)
+        from asdf.recipe.requirements import class_checks
+
+        # The first config finds its own as it starts; its hours would precede those of others.
+        for config, later in zip(chosen[1:], snapshots[1:], strict=True):
+            errors = failures(class_checks(later, folder)) if trains(later) else []
+            problems += [Problem(config.name, error) for error in errors]
+        raise_problems(problems, command.configs)
         yield Recipe(folder, corpora, chosen, next_config, ending)

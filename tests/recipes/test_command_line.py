@@ -52,6 +52,17 @@ def test_an_unknown_corpus_is_found_before_the_first_config_runs(recipe, capsys)
     assert not recipe.output.exists()
 
 
+def test_a_class_that_does_not_exist_is_found_before_the_first_config_runs(recipe, capsys):
+    recipe.add_configs(
+        "typo < normed\nnetwork.network_class = 'small_networks.Normedd'\n\n"
+        "typo2 < normed\nnetwork.optimizer = 'torch.optim.Adamm'\n"
+    )
+    said = ("config typo: network.network_class: module small_networks", "mean 'Normed'?")
+    outcome = recipe.call(capsys, "debug", "typo", "typo2")
+    outcome.refused(*said, "config typo2: network.optimizer: ", "mean 'Adam'?")
+    assert not recipe.output.exists()
+
+
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_folders_that_are_not_set(recipe, capsys, more):
     outcome = recipe.call(capsys, "debug", "paths.output_folder=None", *more)
