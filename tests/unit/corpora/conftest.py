@@ -1,7 +1,5 @@
 """Small trees laid out as the corpora are distributed."""
 
-from __future__ import annotations
-
 import shutil
 import tarfile
 from collections.abc import Callable, Mapping

@@ -1,6 +1,8 @@
 """Corpora on small trees laid out as they are distributed: a row a tree, a line a trial."""
 
-from __future__ import annotations
+import re
+from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
@@ -55,12 +57,6 @@ LA_KEYS = (
     *("keys/LA/CM/", "ASVspoof2021_LA_eval/keys/LA/CM/", "LA-keys-full/keys/LA/CM/"),
     *("LA-keys-stage-1/keys/CM/", "ASVspoof2021_LA_eval/CM/", "ASVspoof2021_LA_eval/"),
 )
-CFAD = """
-0|CFAD/clean_version/test_seen_clean/fake_clean/gl/SSB07800001_gl.wav|clean|test_seen|gl|
-0|CFAD/clean_version/train_clean/fake_clean/gl/SSB00050001_gl.wav|clean|train|gl|
-1|CFAD/clean_version/train_clean/real_clean/aishell1/BAC009.wav|clean|train|-|aishell1
-0|CFAD/codec_version/test_seen_codec/fake_codec/lpcnet/SSB.wav|codec|test_seen|lpcnet|
-1|CFAD/noisy_version/dev_noise/real_noise/thchs30/a.wav|noisy|dev|-|thchs30"""
 DFADD = """
 0|DATASET_MatchaTTS/test/p226_002.wav|MatchaTTS|test|p226
 0|DATASET_PflowTTS/train/p345_251_pflow.wav|PflowTTS|train|p345
@@ -86,272 +82,226 @@ def only(lines: str, part: str) -> str:
     return "\n".join(line for line in lines.splitlines() if part in line)
 
 
-TREES = [
-    (
-        "asvspoof19:train",
-        {"LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm.train.trn.txt": LA19},
-        "speaker attack",
-        "1|LA/ASVspoof2019_LA_train/flac/LA_T_1.flac|LA_0079|-\n"
-        "0|LA/ASVspoof2019_LA_train/flac/LA_T_2.flac|LA_0080|A01",
+# A tree a block: its name and columns, then a line a trial; {} stands for one of PLACES.
+TREES = """
+asvspoof19:train|speaker attack
+1|LA/ASVspoof2019_LA_train/flac/LA_T_1.flac|LA_0079|-
+0|LA/ASVspoof2019_LA_train/flac/LA_T_2.flac|LA_0080|A01
+
+asvspoof19-pa:train|speaker environment attack
+1|PA/ASVspoof2019_PA_train/flac/PA_T_0000001.flac|PA_0079|aaa|-
+0|PA/ASVspoof2019_PA_train/flac/PA_T_0005401.flac|PA_0079|aaa|AA
+
+asvspoof21-la:all|speaker codec transmission attack trim subset
+0|ASVspoof2021_LA_eval/flac/LA_E_1.flac|LA_0009|alaw|ita_tx|A07|notrim|eval
+1|ASVspoof2021_LA_eval/flac/LA_E_2.flac|LA_0010|none|loc_tx|-|notrim|progress
+1|ASVspoof2021_LA_eval/flac/LA_E_3.flac|LA_0011|gsm|mad_tx|-|trim|hidden
+
+asvspoof5:dev|speaker gender codec codec_q codec_seed attack_tag attack
+0|{1}/D_1.flac|D_4461|F|-|-|-|AC1|A14
+1|{1}/D_2.flac|D_0461|M|-|-|-|-|-
+0|{1}/E_3.flac|E_1607|M|C05|2|E_0009486171|AC1|A26
+
+in-the-wild|speaker
+0|{0}0.wav|Alec Guinness
+1|{0}1.wav|Guinness, Alec
+
+spoofceleb:dev|speaker attack
+1|{0}flac/{1}/a00/id10318/Y-1.flac|id10318|-
+0|{0}flac/{1}/a06/id10318/Y-1.flac|id10318|a06
+
+add22:train|
+1|ADD_train_dev/train/ADD_T_00000000.wav
+0|ADD_train_dev/train/ADD_T_00000001.wav
+
+add22:track1|
+0|track1test/ADD_E1_00000000.wav
+1|track1test/ADD_E1_00000001.wav
+
+add22:track3-r2|
+0|ADD2022track3.2_eval_R2/wav/ADD_E1_00000000.wav
+1|ADD2022track3.2_eval_R2/wav/ADD_E1_00000001.wav
+
+add23:test-r2|
+1|Track1.2/testR2/wav/ADD2023_T1.2R2_E_00000003.wav
+0|Track1.2/testR2/wav/ADD2023_T1.2R2_E_00000004.wav
+
+add23-track3:test|attack
+1|test/wav/ADD2023_T3_E_1.wav|-
+0|test/wav/ADD2023_T3_E_2.wav|algorithm-7
+
+codecfake-xie:{0}|attack
+1|{1}/SSB1.wav|-
+0|{1}/F01_SSB1.wav|F01
+0|{1}/F07_SSB1.wav|F07
+
+decro:ch_dev|speaker attack
+0|petrichorwq-DECRO-dataset-6fc9884/ch_dev/20032123.wav|unknown|baidu
+1|petrichorwq-DECRO-dataset-6fc9884/ch_dev/T0055G0019S0420.wav|G0019|-
+
+ctrsvdd:dev|source speaker attack
+1|dev_set/CtrSVDD_0110_D_0015416.flac|m4singer|CtrSVDD_0110|-
+0|dev_set/CtrSVDD_0097_D_0010993.flac|jvsmusic|CtrSVDD_0097|A06
+
+diffssd:test|attack subset
+0|generated_speech/your_tts/speaker_1487/sentence_449.wav|your_tts|test
+1|real_speech/LibriSpeech/dev-clean/84/121123/84-121123-0000.flac|-|test
+1|real_speech/LJSpeech-1.1/wavs/LJ001-0001.wav|-|test
+
+deepfake-eval-2024:test|subset
+1|audio-data/2.mp4|Test
+0|audio-data/3.wav|Test
+
+at-add-track1:train|
+1|T1/train/a.wav
+0|T1/train/b.wav
+
+at-add-track2:train|type
+1|T2/train/a.wav|music
+0|T2/train/b.wav|music
+
+esdd2:train|component speech environment
+1|development/mix/1.wav|original|bonafide|bonafide
+1|development/mix/2.wav|bonafide_bonafide|bonafide|bonafide
+0|development/mix/3.wav|bonafide_spoof|bonafide|spoof
+0|development/mix/4.wav|spoof_bonafide|spoof|bonafide
+0|development/mix/5.wav|spoof_spoof|spoof|spoof
+
+had:train|{2}
+0|{0}HAD_train/{1}/HAD_train_fake_1.wav|1.43-2.02
+0|{0}HAD_train/{1}/HAD_train_fake_2.wav|0-2.5
+1|{0}HAD_train/{1}/HAD_train_real_1.wav|-
+
+{0}:testing|subset variant
+1|{1}testing/real/a.WAV|testing|{2}
+1|{1}testing/real/b.wav_norm.wav|testing|{2}
+0|{1}testing/fake/c.mp3|testing|{2}
+
+cfad:clean-train|version part attack source
+0|CFAD/clean_version/train_clean/fake_clean/gl/SSB00050001_gl.wav|clean|train|gl|
+1|CFAD/clean_version/train_clean/real_clean/aishell1/BAC009.wav|clean|train|-|aishell1
+
+cfad:clean-test_seen|version part attack source
+0|CFAD/clean_version/test_seen_clean/fake_clean/gl/SSB07800001_gl.wav|clean|test_seen|gl|
+
+cfad:noisy-dev|version part attack source
+1|CFAD/noisy_version/dev_noise/real_noise/thchs30/a.wav|noisy|dev|-|thchs30
+
+cfad:codec-test_seen|version part attack source
+0|CFAD/codec_version/test_seen_codec/fake_codec/lpcnet/SSB.wav|codec|test_seen|lpcnet|
+
+odss|attack source speaker
+0|odss/fastpitch-hifigan/vctk/p234/b.wav|fastpitch-hifigan|vctk|p234
+1|odss/natural/vctk/p234/p234_344.wav|-|vctk|p234
+0|odss/vits/hui/Hokuspokus/a.wav|vits|hui|Hokuspokus
+
+habla|attack accent speaker language
+0|FinalDataset_16khz/CycleGAN/Venezuela-Argentina/vem_02484-arm_01523/C.wav|CycleGAN\
+|Venezuela-Argentina|vem_02484-arm_01523|es
+1|FinalDataset_16khz/Real/Chile/clf_07508/clf_07508_00799857148.wav|-|Chile|clf_07508|es
+0|FinalDataset_16khz/TTS/Peru/TTS-pef_1_2.wav|TTS|Peru||es
+
+librisevoc|attack speaker language
+1|LibriSeVoc/gt/27_123349_000006_000000.wav|-|27|en
+0|LibriSeVoc/parallel_wave_gan/3526_1_gen.wav|parallel_wave_gan|3526|en
+
+sonar|attack
+0|SONAR_dataset/AudioGen/3.wav|AudioGen
+0|SONAR_dataset/VALLE/2.wav|VALLE
+1|SONAR_dataset/real_samples/1.wav|-
+
+codecfake-wu|attack speaker language
+0|processed/dac_16k+s5_001.wav|dac_16k|s5|en
+0|processed/encodec_24khz+p272_103.wav|encodec_24khz|p272|en
+
+pyara|attack language
+0|Fake/alg_1_0.wav|alg_1|ru
+0|Fake/alg_5_3.wav|alg_5|ru
+1|Real/real_1.wav|-|ru
+
+xmad|language source
+0|de/masc/fake/1.wav|de|masc
+1|de/masc/real/1.wav|de|masc
+
+cvoicefake|language attack
+1|de/Bonafide/1.mp3|de|-
+0|de/world_generated/1.mp3|de|world_generated
+
+deep-voice|
+0|KAGGLE/AUDIO/FAKE/a-to-b.wav
+1|KAGGLE/AUDIO/REAL/obama.wav
+
+ljspeech|speaker language
+1|wavs/LJ001-0001.wav|LJ|en
+"""
+LABEL_FILES = {
+    "asvspoof19:train": ("LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm.train.trn.txt", LA19),
+    "asvspoof19-pa:train": (
+        "PA/ASVspoof2019_PA_cm_protocols/ASVspoof2019.PA.cm.train.trn.txt",
+        PA19,
     ),
-    (
-        "asvspoof19-pa:train",
-        {"PA/ASVspoof2019_PA_cm_protocols/ASVspoof2019.PA.cm.train.trn.txt": PA19},
-        "speaker environment attack",
-        "1|PA/ASVspoof2019_PA_train/flac/PA_T_0000001.flac|PA_0079|aaa|-\n"
-        "0|PA/ASVspoof2019_PA_train/flac/PA_T_0005401.flac|PA_0079|aaa|AA",
+    "asvspoof21-la:all": ("{0}trial_metadata.txt", LA21),
+    "asvspoof5:dev": ("{0}ASVspoof5.dev.track_1.tsv", ASVSPOOF5),
+    "in-the-wild": ("{0}meta.csv", WILD),
+    "spoofceleb:dev": ("{0}metadata/{1}.csv", CELEB),
+    "add22:train": ("ADD_train_dev/label/train_label.txt", ADD22),
+    "add22:track1": ("eval_track1/label.txt", TRACK1),
+    "add22:track3-r2": ("ADD2022track3.2_eval_R2/track3_R2_label.txt", TRACK1),
+    "add23:test-r2": ("Track1.2/testR2/label.txt", ADD23),
+    "add23-track3:test": ("test/label.txt", "ADD2023_T3_E_1.wav 0\nADD2023_T3_E_2.wav 7\n"),
+    "codecfake-xie:{0}": ("label/{0}.txt", CODECFAKE),
+    "decro:ch_dev": ("petrichorwq-DECRO-dataset-6fc9884/ch_dev.txt", DECRO),
+    "ctrsvdd:dev": ("dev.txt", CTRSVDD),
+    "diffssd:test": ("train_val_test_splits.csv", DIFFSSD),
+    # A suffix on the disk may be another one than in the table.
+    "deepfake-eval-2024:test": ("audio-metadata-publish.csv", DEEPFAKE_EVAL),
+    "at-add-track1:train": ("T1/label/train.csv", "\ufeffname,label\na.wav,real\nb.wav,fake\n"),
+    "at-add-track2:train": (
+        "T2/label/train.csv",
+        "\ufeffname,type,label\na.wav,music,real\nb.wav,music,fake\n",
     ),
-    *(
-        (
-            "asvspoof21-la:all",
-            {f"{home}trial_metadata.txt": LA21},
-            "speaker codec transmission attack trim subset",
-            "0|ASVspoof2021_LA_eval/flac/LA_E_1.flac|LA_0009|alaw|ita_tx|A07|notrim|eval\n"
-            "1|ASVspoof2021_LA_eval/flac/LA_E_2.flac|LA_0010|none|loc_tx|-|notrim|progress\n"
-            "1|ASVspoof2021_LA_eval/flac/LA_E_3.flac|LA_0011|gsm|mad_tx|-|trim|hidden",
-        )
-        for home in LA_KEYS
-    ),
-    *(
-        (
-            "asvspoof5:dev",
-            {f"{home}ASVspoof5.dev.track_1.tsv": ASVSPOOF5},
-            "speaker gender codec codec_q codec_seed attack_tag attack",
-            f"0|{audio}/D_1.flac|D_4461|F|-|-|-|AC1|A14\n1|{audio}/D_2.flac|D_0461|M|-|-|-|-|-\n"
-            f"0|{audio}/E_3.flac|E_1607|M|C05|2|E_0009486171|AC1|A26",
-        )
-        for home, audio in (
-            ("", "flac_D"),
-            ("ASVspoof5_protocols/", "flac_D"),
-            ("ASVspoof5_protocols/", "ASVspoof5_dev/flac_D"),
-        )
-    ),
-    *(
-        (
-            "in-the-wild",
-            {f"{home}meta.csv": WILD},
-            "speaker",
-            f"0|{home}0.wav|Alec Guinness\n1|{home}1.wav|Guinness, Alec",
-        )
-        for home in ("", "release_in_the_wild/")
-    ),
-    *(
-        (
-            "spoofceleb:dev",
-            {f"{home}metadata/{file}.csv": CELEB},
-            "speaker attack",
-            f"1|{home}flac/{file}/a00/id10318/Y-1.flac|id10318|-\n"
-            f"0|{home}flac/{file}/a06/id10318/Y-1.flac|id10318|a06",
-        )
-        for home, file in (("", "development"), ("spoofceleb/", "dev"))
-    ),
-    (
-        "add22:train",
-        {"ADD_train_dev/label/train_label.txt": ADD22},
-        "",
-        "1|ADD_train_dev/train/ADD_T_00000000.wav\n0|ADD_train_dev/train/ADD_T_00000001.wav",
-    ),
-    (
-        "add22:track1",
-        {"eval_track1/label.txt": TRACK1},
-        "",
-        "0|track1test/ADD_E1_00000000.wav\n1|track1test/ADD_E1_00000001.wav",
-    ),
-    (
-        "add22:track3-r2",
-        {"ADD2022track3.2_eval_R2/track3_R2_label.txt": TRACK1},
-        "",
-        "0|ADD2022track3.2_eval_R2/wav/ADD_E1_00000000.wav\n"
-        "1|ADD2022track3.2_eval_R2/wav/ADD_E1_00000001.wav",
-    ),
-    (
-        "add23:test-r2",
-        {"Track1.2/testR2/label.txt": ADD23},
-        "",
-        "1|Track1.2/testR2/wav/ADD2023_T1.2R2_E_00000003.wav\n"
-        "0|Track1.2/testR2/wav/ADD2023_T1.2R2_E_00000004.wav",
-    ),
-    (
-        "add23-track3:test",
-        {"test/label.txt": "ADD2023_T3_E_1.wav 0\nADD2023_T3_E_2.wav 7\n"},
-        "attack",
-        "1|test/wav/ADD2023_T3_E_1.wav|-\n0|test/wav/ADD2023_T3_E_2.wav|algorithm-7",
-    ),
-    *(
-        (
-            f"codecfake-xie:{subset}",
-            {f"label/{subset}.txt": CODECFAKE},
-            "attack",
-            f"1|{audio}/SSB1.wav|-\n0|{audio}/F01_SSB1.wav|F01\n0|{audio}/F07_SSB1.wav|F07",
-        )
-        for subset, audio in (("train", "train"), ("C7", "test/C7"))
-    ),
-    (
-        "decro:ch_dev",
-        {"petrichorwq-DECRO-dataset-6fc9884/ch_dev.txt": DECRO},
-        "speaker attack",
-        "0|petrichorwq-DECRO-dataset-6fc9884/ch_dev/20032123.wav|unknown|baidu\n"
-        "1|petrichorwq-DECRO-dataset-6fc9884/ch_dev/T0055G0019S0420.wav|G0019|-",
-    ),
-    (
-        "ctrsvdd:dev",
-        {"dev.txt": CTRSVDD},
-        "source speaker attack",
-        "1|dev_set/CtrSVDD_0110_D_0015416.flac|m4singer|CtrSVDD_0110|-\n"
-        "0|dev_set/CtrSVDD_0097_D_0010993.flac|jvsmusic|CtrSVDD_0097|A06",
-    ),
-    (
-        "diffssd:test",
-        {"train_val_test_splits.csv": DIFFSSD},
-        "attack subset",
-        "0|generated_speech/your_tts/speaker_1487/sentence_449.wav|your_tts|test\n"
-        "1|real_speech/LibriSpeech/dev-clean/84/121123/84-121123-0000.flac|-|test\n"
-        "1|real_speech/LJSpeech-1.1/wavs/LJ001-0001.wav|-|test",
-    ),
-    (
-        "deepfake-eval-2024:test",
-        {"audio-metadata-publish.csv": DEEPFAKE_EVAL},
-        "subset",
-        # A suffix on the disk may be another one than in the table.
-        "1|audio-data/2.mp4|Test\n0|audio-data/3.wav|Test",
-    ),
-    *(
-        (
-            name,
-            {f"T{track}/label/train.csv": f"\ufeff{header}\na.wav,{real}\nb.wav,{fake}\n"},
-            columns,
-            f"1|T{track}/train/a.wav{end}\n0|T{track}/train/b.wav{end}",
-        )
-        for name, track, header, real, fake, columns, end in (
-            ("at-add-track1:train", 1, "name,label", "real", "fake", "", ""),
-            (
-                "at-add-track2:train",
-                2,
-                "name,type,label",
-                "music,real",
-                "music,fake",
-                "type",
-                "|music",
-            ),
-        )
-    ),
-    (
-        "esdd2:train",
-        {"development/metadata/train.csv": ESDD2},
-        "component speech environment",
-        "1|development/mix/1.wav|original|bonafide|bonafide\n"
-        "1|development/mix/2.wav|bonafide_bonafide|bonafide|bonafide\n"
-        "0|development/mix/3.wav|bonafide_spoof|bonafide|spoof\n"
-        "0|development/mix/4.wav|spoof_bonafide|spoof|bonafide\n"
-        "0|development/mix/5.wav|spoof_spoof|spoof|spoof",
-    ),
-    *(
-        (
-            "had:train",
-            {f"{home}HAD_train/HAD_train_label.txt": HAD},
-            COLUMN,
-            f"0|{home}HAD_train/{inner}/HAD_train_fake_1.wav|1.43-2.02\n"
-            f"0|{home}HAD_train/{inner}/HAD_train_fake_2.wav|0-2.5\n"
-            f"1|{home}HAD_train/{inner}/HAD_train_real_1.wav|-",
-        )
-        for home in ("", "HAD/")
-        for inner in ("conbine", "train/conbine")
-    ),
-    *(
-        (
-            name,
-            {},
-            "subset variant",
-            f"1|{home}testing/real/a.WAV|testing|{variant}\n"
-            f"1|{home}testing/real/b.wav_norm.wav|testing|{variant}\n"
-            f"0|{home}testing/fake/c.mp3|testing|{variant}",
-        )
-        for name, home, variant in (
-            ("for:testing", "for-norm/", "for-norm"),
-            ("for:testing", "for-norm/for-norm/", "for-norm"),
-            ("for-2sec:testing", "for-2sec/for-2seconds/", "for-2sec"),
-            ("for-rerec:testing", "for-rerecorded/", "for-rerec"),
-            ("for-original:testing", "for-original/", "for-original"),
-        )
-    ),
-    *(
-        ("wavefake", {}, "speaker attack vocoder source language", WAVEFAKE.replace("{}", home))
-        for home in ("generated_audio/", "")
-    ),
-    *(
-        (f"cfad:{subset}", {}, "version part attack source", only(CFAD, part))
-        for subset, part in (
-            ("clean-train", "|clean|train"),
-            ("clean-test_seen", "|clean|test_seen"),
-            ("noisy-dev", "|noisy|dev"),
-            ("codec-test_seen", "|codec|test_seen"),
-        )
-    ),
-    *(
-        (f"dfadd:{subset}", {}, "attack subset speaker", only(DFADD, f"|{subset}|"))
-        for subset in ("train", "test")
-    ),
-    (
-        "odss",
-        {},
-        "attack source speaker",
-        "0|odss/fastpitch-hifigan/vctk/p234/b.wav|fastpitch-hifigan|vctk|p234\n"
-        "1|odss/natural/vctk/p234/p234_344.wav|-|vctk|p234\n"
-        "0|odss/vits/hui/Hokuspokus/a.wav|vits|hui|Hokuspokus",
-    ),
-    (
-        "habla",
-        {},
-        "attack accent speaker language",
-        "0|FinalDataset_16khz/CycleGAN/Venezuela-Argentina/vem_02484-arm_01523/C.wav|CycleGAN"
-        "|Venezuela-Argentina|vem_02484-arm_01523|es\n"
-        "1|FinalDataset_16khz/Real/Chile/clf_07508/clf_07508_00799857148.wav|-|Chile|clf_07508|es\n"
-        "0|FinalDataset_16khz/TTS/Peru/TTS-pef_1_2.wav|TTS|Peru||es",
-    ),
-    (
-        "librisevoc",
-        {},
-        "attack speaker language",
-        "1|LibriSeVoc/gt/27_123349_000006_000000.wav|-|27|en\n"
-        "0|LibriSeVoc/parallel_wave_gan/3526_1_gen.wav|parallel_wave_gan|3526|en",
-    ),
-    (
-        "sonar",
-        {},
-        "attack",
-        "0|SONAR_dataset/AudioGen/3.wav|AudioGen\n0|SONAR_dataset/VALLE/2.wav|VALLE\n"
-        "1|SONAR_dataset/real_samples/1.wav|-",
-    ),
-    (
-        "codecfake-wu",
-        {},
-        "attack speaker language",
-        "0|processed/dac_16k+s5_001.wav|dac_16k|s5|en\n"
-        "0|processed/encodec_24khz+p272_103.wav|encodec_24khz|p272|en",
-    ),
-    ("fakeavceleb:real-video", {}, "video race gender speaker", only(FAKEAVCELEB, "|Real|")),
-    (
-        "pyara",
-        {},
-        "attack language",
-        "0|Fake/alg_1_0.wav|alg_1|ru\n0|Fake/alg_5_3.wav|alg_5|ru\n1|Real/real_1.wav|-|ru",
-    ),
-    ("xmad", {}, "language source", "0|de/masc/fake/1.wav|de|masc\n1|de/masc/real/1.wav|de|masc"),
-    (
-        "cvoicefake",
-        {},
-        "language attack",
-        "1|de/Bonafide/1.mp3|de|-\n0|de/world_generated/1.mp3|de|world_generated",
-    ),
-    ("deep-voice", {}, "", "0|KAGGLE/AUDIO/FAKE/a-to-b.wav\n1|KAGGLE/AUDIO/REAL/obama.wav"),
-    ("ljspeech", {}, "speaker language", "1|wavs/LJ001-0001.wav|LJ|en"),
-]
+    "esdd2:train": ("development/metadata/train.csv", ESDD2),
+    "had:train": ("{0}HAD_train/HAD_train_label.txt", HAD),
+}
+PLACES = {
+    "asvspoof21-la:all": [(home,) for home in LA_KEYS],
+    "asvspoof5:dev": [
+        *(("", "flac_D"), ("ASVspoof5_protocols/", "flac_D")),
+        ("ASVspoof5_protocols/", "ASVspoof5_dev/flac_D"),
+    ],
+    "in-the-wild": [("",), ("release_in_the_wild/",)],
+    "spoofceleb:dev": [("", "development"), ("spoofceleb/", "dev")],
+    "codecfake-xie:{0}": [("train", "train"), ("C7", "test/C7")],
+    "had:train": [*product(("", "HAD/"), ("conbine", "train/conbine"), (COLUMN,))],
+    "{0}:testing": [
+        *(("for", home, "for-norm") for home in ("for-norm/", "for-norm/for-norm/")),
+        ("for-2sec", "for-2sec/for-2seconds/", "for-2sec"),
+        ("for-rerec", "for-rerecorded/", "for-rerec"),
+        ("for-original", "for-original/", "for-original"),
+    ],
+}
+
+
+def all_trees() -> Iterator[tuple[str, dict[str, str], str, str]]:
+    """Yield the name, the label files, the columns and the trials of each tree in each place."""
+    for block in TREES.strip().split("\n\n"):
+        name, columns, trials = re.fullmatch(r"(.*)\|(.*)\n([\s\S]*)", block).groups()
+        path, text = LABEL_FILES.get(name, ("", ""))
+        for place in PLACES.get(name, [()]):
+            files = {path.format(*place): text} if path else {}
+            yield name.format(*place), files, columns.format(*place), trials.format(*place)
+    for home in ("generated_audio/", ""):
+        columns = "speaker attack vocoder source language"
+        yield "wavefake", {}, columns, WAVEFAKE.replace("{}", home)
+    for subset in ("train", "test"):
+        yield f"dfadd:{subset}", {}, "attack subset speaker", only(DFADD, f"|{subset}|")
+    yield "fakeavceleb:real-video", {}, "video race gender speaker", only(FAKEAVCELEB, "|Real|")
 
 
 @pytest.mark.parametrize(
     ("name", "files", "columns", "trials"),
-    TREES,
-    ids=[f"{number} {tree[0]}" for number, tree in enumerate(TREES)],
+    list(all_trees()),
+    ids=[f"{number} {tree[0]}" for number, tree in enumerate(all_trees())],
 )
 def test_a_corpus_as_it_is_distributed(lay, read, name, files, columns, trials):
     rows = [line.split("|") for line in trials.strip().splitlines()]
@@ -473,10 +423,8 @@ def test_the_tars_of_asvspoof_5_may_stay_as_they_are(lay, read):
 
 
 def test_recordings_of_several_methods_with_one_file_name(lay, read):
-    paths = [
-        f"generated_speech/{method}_tts/speaker_1487/sentence_449.wav"
-        for method in ("your", "grad")
-    ]
+    end = "tts/speaker_1487/sentence_449.wav"
+    paths = [f"generated_speech/your_{end}", f"generated_speech/grad_{end}"]
     root = lay({"train_val_test_splits.csv": DIFFSSD}, "\n".join(paths))
     assert read("diffssd:train", root)[0].ids == [paths[1]]
 
@@ -533,6 +481,14 @@ def test_what_does_not_fit_is_left_out_with_a_note(lay, read):
     ]
 
 
+EVAL_2024 = ("deepfake-eval-2024:test", "audio-metadata-publish.csv")
+COLUMNS_2024 = "Filename,Ground Truth,Finetuning Set"
+ESDD2_TRAIN = ("esdd2:train", "development/metadata/train.csv")
+UNCLOSED = "a quoted value is not closed by line 3"
+ELSEWHERE = "CFAD/clean_version/train_clean/x.wav"
+NOT_HIDDEN = "".join(line for line in LA21.splitlines(True) if "hidden" not in line)
+
+
 @pytest.mark.parametrize(
     ("name", "file", "text", "message"),
     [
@@ -545,50 +501,31 @@ def test_what_does_not_fit_is_left_out_with_a_note(lay, read):
             "filename,method_name,set\n",
             "line 1: it has no column label, target, but filename, method_name, set",
         ),
-        (
-            "deepfake-eval-2024:test",
-            "audio-metadata-publish.csv",
-            "Filename,Ground Truth,Finetuning Set\n1.mp3,Fake\n",
-            "line 2: it has 2 cells, but the first line has 3",
-        ),
-        (
-            "esdd2:train",
-            "development/metadata/train.csv",
-            ESDD2.replace("original", "mixed"),
-            "line 2: 'mixed' means neither bona fide nor spoof",
-        ),
+        (*EVAL_2024, f"{COLUMNS_2024}\n1.mp3,Fake\n", "line 2: it has 2 cells, but the first line"),
+        (*ESDD2_TRAIN, ESDD2.replace("original", "mixed"), "line 2: 'mixed' means neither bona fi"),
         # A class alone does not say which component is spoofed, or which algorithm made it.
-        (
-            "esdd2:train",
-            "development/metadata/train.csv",
-            ESDD2.replace("spoof_spoof", "spoof"),
-            "line 6: 'spoof' means neither bona fide nor spoof",
-        ),
+        (*ESDD2_TRAIN, ESDD2.replace("spoof_spoof", "spoof"), "line 6: 'spoof' means neither bona"),
         ("add23-track3:dev", "dev/label.txt", "a.wav 0\nb.wav fake\n", "line 2: 'fake' means nei"),
         (
             "at-add-track1:dev",
             "label/dev.csv",
-            "name,label\na.wav,real\nb.wav,fake,real\n",
-            "line 3: it has 3 cells, but the first line has 2",
+            "name,label\na,real\nb,fake,x\n",
+            "3: it has 3 cells",
         ),
         ("esdd2:val", "development/metadata/val.csv", "audio_path,label\n,-\n", "2: it names no r"),
-        (
-            "deepfake-eval-2024:test",
-            "audio-metadata-publish.csv",
-            'Filename,Ground Truth,Finetuning Set,Text\n1.mp3,Fake,Test,"x\n2.mp3,Real,Test,y\n',
-            "a quoted value is not closed by line 3",
-        ),
-        (
-            "deepfake-eval-2024:test",
-            "audio-metadata-publish.csv",
-            'Filename,Ground Truth,Finetuning Set,Text\n1.mp3,Fake,Test,"x\n2.mp3,Real,Test,"y"\n',
-            "a quoted value is not closed by line 3",
+        *(
+            (
+                *EVAL_2024,
+                f'{COLUMNS_2024},Text\n1.mp3,Fake,Test,"x\n2.mp3,Real,Test,{last}\n',
+                UNCLOSED,
+            )
+            for last in ("y", '"y"')
         ),
         (
             "asvspoof21-la:hidden",
             "trial_metadata.txt",
-            "".join(line for line in LA21.splitlines(True) if "hidden" not in line),
-            "no trial of a subset 'hidden'. Its subsets are ",
+            NOT_HIDDEN,
+            "no trial of a subset 'hidden'.",
         ),
         ("at-add-track1:eval", "x", "", "no T1/label/eval.csv. Labels are in T1/label: train.csv"),
         ("asvspoof5:train", "x", "", "no ASVspoof5.train.tsv. Nor is it in ASVspoof5_protocols."),
@@ -599,10 +536,9 @@ def test_what_does_not_fit_is_left_out_with_a_note(lay, read):
         ("wavefake:jsut", "jsut_melgan/a.wav", "", "no recordings of subset 'jsut' found"),
         (
             "cfad:clean-dev",
-            "CFAD/clean_version/train_clean/x.wav",
+            ELSEWHERE,
             "",
-            ": no recordings of subset 'clean-dev' found in the corpus's layout; recordings "
-            "elsewhere: 1, such as CFAD/clean_version/train_clean/x.wav. Was it unpacked without",
+            f"; recordings elsewhere: 1, such as {ELSEWHERE}. Was it",
         ),
     ],
 )

@@ -1,7 +1,5 @@
 """Corpora from a record of Zenodo, which a server on this machine stands for."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

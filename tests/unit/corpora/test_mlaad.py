@@ -1,15 +1,11 @@
 """MLAAD, its protocols for source tracing, and M-AILABS."""
 
-from __future__ import annotations
-
-import shutil
-import tarfile
-
 import pytest
 
 from asdf.corpora.command import compare_with_disk
 from asdf.errors import AsdfError
 from asdf.trials.lists import check_files, open_tree
+from tests.unit.corpora.conftest import move_into_tar
 
 HEADER = (
     "path|original_file|language|is_original_language|duration|training_data|model_name|"
@@ -31,10 +27,8 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay, read):
         f"{first}/a.wav\n{first}/._a.wav\n{first}/b.WAV\n{second}/c.wav",
     )
     utterances, reading = read("mlaad", root)
-    assert (
-        utterances.ids == [f"{first}/a.wav", f"{first}/b.WAV", f"{second}/c.wav"]
-        and not utterances.labels.any()
-    )
+    assert utterances.ids == [f"{first}/a.wav", f"{first}/b.WAV", f"{second}/c.wav"]
+    assert not utterances.labels.any()
     assert utterances.columns == {
         "attack": ["facebook_mms-tts-deu"] * 2 + ["tts models vits"],
         "language": ["de", "de", "en"],
@@ -50,10 +44,8 @@ def test_mlaad_is_what_lies_on_disk_with_what_its_tables_say(lay, read):
         f"{second} has no meta.csv, so no columns from it; recordings: 1",
     ]
     english, reading = read("mlaad:en", root)
-    assert english.ids == [f"{second}/c.wav"] and compare_with_disk(reading, open_tree(root)) == (
-        [],
-        [],
-    )
+    assert english.ids == [f"{second}/c.wav"]
+    assert compare_with_disk(reading, open_tree(root)) == ([], [])
     with pytest.raises(AsdfError, match="no recordings of a language 'fr'"):
         read("mlaad:fr", root)
 
@@ -73,13 +65,10 @@ def test_a_line_of_a_table_without_its_path_is_noted(lay, read):
 
 def test_languages_in_tars_of_their_own_are_a_part_of_mlaad(lay, read):
     root = lay(empty="fake/de/x/a.wav\nfake/en/y/b.wav")
-    with tarfile.open(root / "fake/de.tar", "w") as tar:
-        tar.add(root / "fake/de", "de")
-    shutil.rmtree(root / "fake/de")
+    move_into_tar(root / "fake/de", root / "fake/de.tar", "de")
     utterances, _ = read("mlaad", root)
-    assert utterances.ids == ["fake/de/x/a.wav", "fake/en/y/b.wav"] and utterances.columns[
-        "language"
-    ] == ["de", "en"]
+    assert utterances.ids == ["fake/de/x/a.wav", "fake/en/y/b.wav"]
+    assert utterances.columns["language"] == ["de", "en"]
     assert read("mlaad:de", root)[0].ids == ["fake/de/x/a.wav"]
     check_files([utterances])
 
@@ -158,10 +147,8 @@ def test_m_ailabs(lay, read):
         "en_US/by_book/male/elliot_miller/info.txt",
     )
     utterances, reading = read("m-ailabs", root)
-    assert (
-        utterances.ids == [f"{deep}/v.wav", f"{mix}/s.wav", f"{elliot}/h_1.wav"]
-        and utterances.labels.all()
-    )
+    assert utterances.ids == [f"{deep}/v.wav", f"{mix}/s.wav", f"{elliot}/h_1.wav"]
+    assert utterances.labels.all()
     assert utterances.columns == {
         "speaker": ["", "", "elliot_miller"],
         "attack": ["-", "-", "-"],

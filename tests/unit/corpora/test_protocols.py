@@ -1,16 +1,16 @@
 """Label files are known by what stands in them, and all give the same kind of trials."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest
 
-from asdf.corpora import read_protocol
+from asdf.corpora import choose, find_tree, read_known, read_protocol
+from asdf.corpora.command import compare_with_disk
 from asdf.errors import AsdfError, UsageError
+from asdf.trials.lists import check_files, open_tree
+from tests.unit.corpora.conftest import move_into_tar
 
 LA19 = "LA_0079 LA_T_1 - - bonafide\nLA_0080 LA_T_2 - A01 spoof\n"
-PA19 = "PA_0079 PA_T_1 aaa - bonafide\nPA_0079 PA_T_2 aac BB spoof\n"
 LA21 = """LA_0009 LA_E_1 alaw ita_tx A07 spoof notrim eval
 LA_0010 LA_E_2 none loc_tx bonafide bonafide notrim progress
 LA_0011 LA_E_3 gsm mad_tx - bonafide trim hidden
@@ -31,77 +31,38 @@ TABLE = "utterance\tlabel\tattack\tcodec\na.flac\t1\t-\t\nb.flac\t0\tA01\topus\n
 
 
 @pytest.mark.parametrize(
-    ("text", "ids", "labels", "columns"),
+    ("text", "ids", "labels"),
     [
-        (LA19, "LA_T_1 LA_T_2", [1, 0], {"speaker": "LA_0079 LA_0080", "attack": "- A01"}),
-        (
-            PA19,
-            "PA_T_1 PA_T_2",
-            [1, 0],
-            {"speaker": "PA_0079 PA_0079", "environment": "aaa aac", "attack": "- BB"},
-        ),
-        (
-            LA21,
-            "LA_E_1 LA_E_2 LA_E_3",
-            [0, 1, 1],
-            {
-                "speaker": "LA_0009 LA_0010 LA_0011",
-                "codec": "alaw none gsm",
-                "transmission": "ita_tx loc_tx mad_tx",
-                "attack": "A07 - -",
-                "trim": "notrim notrim trim",
-                "subset": "eval progress hidden",
-            },
-        ),
-        (
-            DF21,
-            "DF_E_1 DF_E_2 DF_E_3",
-            [0, 0, 1],
-            {
-                "speaker": "LA_0023 TEF2 LA_0024",
-                "compression": "nocodec low_m4a mp3m4a",
-                "source": "asvspoof vcc2020 asvspoof",
-                "attack": "A14 Task1-team20 -",
-                "trim": "notrim notrim notrim",
-                "subset": "progress eval eval",
-                "vocoder": "traditional_vocoder neural_vocoder_nonautoregressive -",
-                "task": "- Task1 -",
-                "team": "- team20 -",
-                "gender": "- FF -",
-                "language": "- E -",
-            },
-        ),
-        (
-            ASVSPOOF5,
-            "D_1 D_2 E_3",
-            [0, 1, 0],
-            {
-                "speaker": "D_4461 D_0461 E_1607",
-                "gender": "F M M",
-                "codec": "- - C05",
-                "codec_q": "- - 2",
-                "codec_seed": "- - E_0009486171",
-                "attack_tag": "AC1 - AC1",
-                "attack": "A14 - A26",
-            },
-        ),
-        (
-            CELEB,
-            "a00/id10318/Y-1.flac a06/id10318/Y-1.flac",
-            [1, 0],
-            {"speaker": "id10318 id10318", "attack": "- a06"},
-        ),
-        ("utt_1 bonafide\nutt_2 spoof\n", "utt_1 utt_2", [1, 0], {}),
-        ("utt_1\tbona-fide\nutt_2\tspoof\n", "utt_1 utt_2", [1, 0], {}),
-        ("utt_1 1\r\n\r\nutt_2 0\r\n", "utt_1 utt_2", [1, 0], {}),
+        (LA19, "LA_T_1 LA_T_2", [1, 0]),
+        ("PA_0079 PA_T_1 aaa - bonafide\nPA_0079 PA_T_2 aac BB spoof\n", "PA_T_1 PA_T_2", [1, 0]),
+        (LA21, "LA_E_1 LA_E_2 LA_E_3", [0, 1, 1]),
+        (DF21, "DF_E_1 DF_E_2 DF_E_3", [0, 0, 1]),
+        (ASVSPOOF5, "D_1 D_2 E_3", [0, 1, 0]),
+        (CELEB, "a00/id10318/Y-1.flac a06/id10318/Y-1.flac", [1, 0]),
+        ("utt_1 bonafide\nutt_2 spoof\n", "utt_1 utt_2", [1, 0]),
+        ("utt_1\tbona-fide\nutt_2\tspoof\n", "utt_1 utt_2", [1, 0]),
+        ("utt_1 1\r\n\r\nutt_2 0\r\n", "utt_1 utt_2", [1, 0]),
     ],
     ids=["2019-LA", "2019-PA", "2021-LA", "2021-DF", "5", "SpoofCeleb", "two", "tab", "windows"],
 )
-def test_every_format(tmp_path, text, ids, labels, columns):
+def test_every_format(tmp_path, text, ids, labels):
+    """The columns of most are those that their corpora have in test_distributions.py."""
     (tmp_path / "labels").write_text(text, encoding="utf-8", newline="")
     trials = read_protocol(tmp_path / "labels")
     assert list(trials.ids) == ids.split() and trials.labels.tolist() == labels
-    assert dict(trials.columns) == {name: values.split() for name, values in columns.items()}
+
+
+def test_the_columns_of_2021_df(tmp_path):
+    (tmp_path / "labels").write_text(DF21, encoding="utf-8")
+    columns = read_protocol(tmp_path / "labels").columns
+    names = "speaker compression source attack trim subset vocoder task team gender language"
+    assert list(columns) == names.split()
+    assert [" ".join(row) for row in zip(*columns.values(), strict=True)] == [
+        "LA_0023 nocodec asvspoof A14 notrim progress traditional_vocoder - - - -",
+        "TEF2 low_m4a vcc2020 Task1-team20 notrim eval neural_vocoder_nonautoregressive Task1 "
+        "team20 FF E",
+        "LA_0024 mp3m4a asvspoof - notrim eval - - - - -",
+    ]
 
 
 def test_names_with_spaces_and_commas(tmp_path):
@@ -116,10 +77,8 @@ def test_names_with_spaces_and_commas(tmp_path):
 def test_a_table_of_trials_keeps_its_columns(tmp_path):
     (tmp_path / "t.tsv").write_text(TABLE, encoding="utf-8")
     trials = read_protocol(tmp_path / "t.tsv")
-    assert trials.ids == ["a.flac", "b.flac"] and trials.columns == {
-        "attack": ["-", "A01"],
-        "codec": ["", "opus"],
-    }
+    assert trials.ids == ["a.flac", "b.flac"]
+    assert trials.columns == {"attack": ["-", "A01"], "codec": ["", "opus"]}
 
 
 @pytest.mark.parametrize("text", [LA21, WILD, TABLE], ids=["columns", "csv", "table"])
@@ -135,40 +94,31 @@ def test_one_subset(tmp_path):
     (tmp_path / "trial_metadata.txt").write_text(DF21, encoding="utf-8")
     chosen = read_protocol(tmp_path / "trial_metadata.txt", "eval")
     assert chosen.ids == ["DF_E_2", "DF_E_3"] and chosen.labels.tolist() == [0, 1]
-    assert chosen.columns["subset"] == ["eval", "eval"] and chosen.columns["attack"] == [
-        "Task1-team20",
-        "-",
-    ]
-    with pytest.raises(
-        UsageError, match=r"no trial of a subset 'evl'\. Its subsets are eval, progress\."
-    ):
+    assert chosen.columns["subset"] == ["eval", "eval"]
+    assert chosen.columns["attack"] == ["Task1-team20", "-"]
+    with pytest.raises(UsageError, match=r"subset 'evl'\. Its subsets are eval, progress\."):
         read_protocol(tmp_path / "trial_metadata.txt", "evl")
     (tmp_path / "protocol").write_text(LA19, encoding="utf-8")
     with pytest.raises(UsageError, match="It has no column of subsets"):
         read_protocol(tmp_path / "protocol", "eval")
 
 
+TWO_COLUMNS = "expected 'UTTERANCE KEY', KEY being bonafide or spoof"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "no trials found"),
+        ("LA_E_1\nLA_E_2\n", f"line 1: {TWO_COLUMNS}, found 'LA_E_1'. It should"),
+        ("a b c\n", f"line 1: {TWO_COLUMNS}, found 'a b c'. It should be a pro"),
         (
-            "LA_E_1\nLA_E_2\n",
-            "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'LA_E_1'. It "
-            "should",
+            f"{LA19}LA_0080 LA_T_3 - A01 fake\n",
+            "line 3: expected 'SPEAKER UTTERANCE ENVIRONMENT ATT",
         ),
         (
-            "a b c\n",
-            "line 1: expected 'UTTERANCE KEY', KEY being bonafide or spoof, found 'a b c'. It "
-            "should be a pro",
-        ),
-        (
-            LA19 + "LA_0080 LA_T_3 - A01 fake\n",
-            "line 3: expected 'SPEAKER UTTERANCE ENVIRONMENT ATTACK KEY'",
-        ),
-        (
-            LA21 + "LA_0009 LA_E_4 alaw ita_tx A07 spoof\n",
-            "line 4: expected 'SPEAKER UTTERANCE CODEC TRANSMISSION",
+            f"{LA21}LA_0009 LA_E_4 alaw ita_tx A07 spoof\n",
+            "line 4: expected 'SPEAKER UTTERANCE CODEC",
         ),
         (
             LA21 + "\n" + LA21.split("\n")[1],
@@ -176,10 +126,10 @@ def test_one_subset(tmp_path):
         ),
         ("a.flac 1\nb.flac 2\n", "line 2: expected 'UTTERANCE KEY'"),
         (
-            WILD + "2.wav,Someone,real\n",
-            "line 4: expected file,speaker,label, found '2.wav,Someone,real'",
+            f"{WILD}2.wav,Someone,real\n",
+            "line 4: expected file,speaker,label, found '2.wav,Someone,",
         ),
-        (WILD + "2.wav,spoof\n", "line 4: expected file,speaker,label"),
+        (f"{WILD}2.wav,spoof\n", "line 4: expected file,speaker,label"),
         ("file,speaker\na.wav,b\n", "line 1: a csv with a column 'file' also needs 'label'"),
     ],
 )
@@ -209,3 +159,60 @@ def test_the_csv_of_at_add(tmp_path):
     trials = read_protocol(path)
     assert (list(trials.ids), trials.labels.tolist()) == (["a.wav", "b.wav"], [1, 0])
     assert dict(trials.columns) == {"type": ["speech", "music"]}
+
+
+PROTOCOLS = "LA/ASVspoof2019_LA_cm_protocols/ASVspoof2019.LA.cm"
+FLAC19 = "LA/ASVspoof2019_LA_train/flac"
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("asvspoof19-dev", "dev.trl"), ("asvspoof19:eval", "eval.trl")]
+)
+def test_the_other_sets_of_2019(lay, read, name, file):
+    subset = file.split(".")[0]
+    root = lay({f"{PROTOCOLS}.{file}.txt": LA19})
+    assert read(name, root)[0].ids[0] == f"LA/ASVspoof2019_LA_{subset}/flac/LA_T_1.flac"
+    with pytest.raises(AsdfError, match=r"there is no .*ASVspoof2019\.LA\.cm\.train\.trn\.txt"):
+        read("asvspoof19", root)
+
+
+def test_suffixes_in_capitals_are_found_and_foreign_files_are_not(lay, read):
+    root = lay(
+        {f"{PROTOCOLS}.train.trn.txt": LA19},
+        f"{FLAC19}/LA_T_1.FLAC\n{FLAC19}/._LA_T_1.FLAC\n{FLAC19}/LA_T_2.txt\n{FLAC19}/.LA_T_2.flac",
+    )
+    utterances, _ = read("asvspoof19", root)
+    assert utterances.ids == [f"{FLAC19}/LA_T_1.FLAC", f"{FLAC19}/LA_T_2.flac"]
+    with pytest.raises(
+        AsdfError, match=r"1 of the 2 files of asvspoof19:train are not in .*\n.*LA_T_2\.flac"
+    ):
+        check_files([utterances])
+
+
+def test_a_tar_of_it_next_to_other_corpora_has_the_same_ids(lay, tmp_path):
+    names = [f"{FLAC19}/LA_T_1.flac", f"{FLAC19}/LA_T_2.flac"]
+    folder = lay({f"{PROTOCOLS}.train.trn.txt": LA19}, "\n".join(names), folder="base/LA-source")
+    move_into_tar(folder / "LA", tmp_path / "base" / "LA.tar", "LA")
+    chosen = choose("asvspoof19")
+    packed, _ = read_known(chosen, find_tree(chosen.corpus, tmp_path / "base"))
+    assert packed.ids == names
+    check_files([packed])
+
+
+def test_a_tar_of_the_audio_next_to_unpacked_protocols(lay, read):
+    root = lay({f"{PROTOCOLS}.train.trn.txt": LA19}, f"{FLAC19}/LA_T_1.flac\n{FLAC19}/LA_T_2.FLAC")
+    move_into_tar(
+        root / "LA/ASVspoof2019_LA_train",
+        root / "LA/ASVspoof2019_LA_train.tar",
+        "ASVspoof2019_LA_train",
+    )
+    utterances, reading = read("asvspoof19", root)
+    assert utterances.ids == [f"{FLAC19}/LA_T_1.flac", f"{FLAC19}/LA_T_2.FLAC"]
+    assert compare_with_disk(reading, open_tree(root)) == ([], [])
+    check_files([utterances])
+
+
+@pytest.mark.parametrize("outer", ["DS_10283_3336", "DS_10283_3336/LA"])
+def test_2019_as_its_archive_of_archives_unpacks(lay, outer):
+    root = lay({f"{outer}/{PROTOCOLS}.train.trn.txt": LA19})
+    assert find_tree(choose("asvspoof19").corpus, root).root == root / outer

@@ -1,7 +1,5 @@
 """Tables of recordings under any header: which columns are found, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -39,11 +37,8 @@ def test_paths_and_labels_are_found_by_name_or_content(tmp_path, text):
 def test_other_columns_come_along_under_our_names(tmp_path):
     text = "file,spk_id,Generator,label,Note\na.wav,S1,none,real,x\nb.wav,S2,hifigan,fake,y  z\n"
     trials = read(tmp_path, text)
-    assert trials.columns == {
-        "speaker": ["S1", "S2"],
-        "attack": ["-", "hifigan"],
-        "note": ["x", "y z"],
-    }
+    columns = {"speaker": ["S1", "S2"], "attack": ["-", "hifigan"], "note": ["x", "y z"]}
+    assert trials.columns == columns
 
 
 def test_of_paths_the_column_that_is_called_so_counts(tmp_path):
@@ -66,7 +61,7 @@ def test_named_columns_and_values_count(tmp_path):
     [
         (
             "clip,target\na.wav,1\nb.wav,0\n",
-            r"target = '0', '1' may mean either class: .* '1' \(1\).*--bona-fide 1",
+            r"target = '0', '1' may mean .*'1' \(1\).*--bona-fide 1",
         ),
         (
             "clip,label\na.wav,real\nb.wav,melgan\nc.wav,melgan\n",
@@ -92,9 +87,7 @@ def test_a_wrong_name_of_a_column_or_value_is_refused(tmp_path):
     text = "clip,y\na.wav,7\nb.wav,8\n"
     with pytest.raises(AsdfError, match=r"no column 'z'.*clip \(a.wav\), y \(7\)"):
         read(tmp_path, text, Columns({"label": "z"}, "8"))
-    with pytest.raises(
-        AsdfError, match=r"y has no value 9, which was given as bona fide.*'7' \(1\)"
-    ):
+    with pytest.raises(AsdfError, match=r"y has no value 9, which was given as .*'7' \(1\)"):
         read(tmp_path, text, Columns({"label": "y"}, "9"))
 
 
@@ -106,9 +99,8 @@ def test_our_own_csv_is_read_as_before(tmp_path):
 
 
 def test_words_of_the_classes():
-    assert [label_of(word) for word in ("Bona-Fide", " REAL ", "deep_fake", "melgan", "1")] == [
-        *(1, 1, 0, None, None)
-    ]
+    words = ("Bona-Fide", " REAL ", "deep_fake", "melgan", "1")
+    assert list(map(label_of, words)) == [1, 1, 0, None, None]
     # A yes is the class that the column asks for.
     assert [meaning_of("is_real", word) for word in ("yes", "0", "fake")] == [1, 0, 0]
     assert [meaning_of("label", word) for word in ("yes", "0", "fake")] == [None, None, 0]
@@ -119,20 +111,14 @@ def test_words_of_the_classes():
     [
         ("path,label,start,end\na.wav,real,0.5,1.50\na.wav,fake,1.5,2\n", ("t=0.5,1.5", "t=1.5,2")),
         ("utterance\tlabel\tbegin\tstop\na.wav\t1\t0\t1\na.wav\t0\t1\t1e1\n", ("t=0,1", "t=1,10")),
-        (
-            "file;key;offset;duration\na.wav;real;0.5;1.25\na.wav;fake;0;2\n",
-            ("t=0.5,1.75", "t=0,2"),
-        ),
+        ("wav;y;offset;duration\na.wav;real;0.5;1.25\na.wav;fake;0;2\n", ("t=0.5,1.75", "t=0,2")),
         ("wav|y|onset_s|offset_s\na.wav|real|0|1\na.wav|fake|1|2\n", ("t=0,1", "t=1,2")),
         ("clip,y,Start (sec),End (sec)\na.wav,real,0,1\na.wav,fake,1,2\n", ("t=0,1", "t=1,2")),
         ("clip,y,seg_start,endTime\na.wav,real,0,1\na.wav,fake,1,2\n", ("t=0,1", "t=1,2")),
         ("clip,y,start,end,duration\na.wav,real,0,1,60\na.wav,fake,1,2,60\n", ("t=0,1", "t=1,2")),
         ("path,label,channel\na.wav,real,0\na.wav,fake,1\n", ("channel=0", "channel=1")),
         # pandas writes numbers so if one is missing.
-        (
-            "path,label,ch\na.wav,real,0.0\na.wav,fake,1.0\nb.wav,fake,\n",
-            ("channel=0", "channel=1"),
-        ),
+        ("path,y,ch\na.wav,real,0.0\na.wav,fake,1.0\nb.wav,fake,\n", ("channel=0", "channel=1")),
         (
             "path,label,channel,start,end\na.wav,real,1,0,1\na.wav,fake,0,0,1\n",
             ("t=0,1&channel=1", "t=0,1&channel=0"),
@@ -197,16 +183,10 @@ def test_other_columns_of_such_names_stay_conditions(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "path,label,is_fake\na.wav,real,0\nb.wav,fake,0\n",
-            "line 3: is_fake = '0', but the label",
-        ),
+        ("path,label,is_fake\na.wav,real,0\nb.wav,fake,0\n", "line 3: is_fake = '0', but the lab"),
         ("path,label,key\na.wav,1,spoof\n", "line 2: key = 'spoof', but the label is bona fide"),
         ("file_name,label,Real\na.wav,0,yes\n", "line 2: real = 'yes', but the label is spoof"),
-        (
-            "file_name,label,truth\na.wav,spoof,human\n",
-            "line 2: truth = 'human', but the label is spoof",
-        ),
+        ("file_name,label,truth\na.wav,spoof,human\n", "line 2: truth = 'human', but the label is"),
         ("utterance\tlabel\tis_fake\na.wav\t1\t1\n", "line 2: is_fake = '1', but the label"),
         ("path,label,label\na.wav,real,fake\n", "line 1: 2 columns are called 'label'"),
     ],

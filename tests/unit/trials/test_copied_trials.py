@@ -1,7 +1,5 @@
 """Copies of trials: rows with ids of their own, and the path and the columns of their sources."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -39,9 +37,8 @@ def test_a_copy_is_a_spoof_at_the_path_of_its_source():
     both = append_copies(FIRST, copies((2, 1), (0, 0)))
     assert list(both.ids) == [*FIRST.ids, "vocoded-phase:a/3.flac", "vocoded-lpc:a/1.flac"]
     assert both.labels.tolist() == [1, 0, 1, 0, 0] and both.labels.dtype == np.int8
-    assert [both.path(index) for index in range(5)] == [
-        Path("/data/first/a") / f"{number}.flac" for number in (1, 2, 3, 3, 1)
-    ]
+    paths = [f"/data/first/a/{number}.flac" for number in (1, 2, 3, 3, 1)]
+    assert [str(both.path(index)) for index in range(5)] == paths
     assert vocoders_of(both) == ["", "", "", "phase", "lpc"]
     assert both.columns == {
         "speaker": ["s1", "s1", "s2", "s2", "s1"],
@@ -59,13 +56,9 @@ def test_of_a_joined_list_too():
         "vocoded-phase:second:2.wav",
         "vocoded-lpc:second:1.wav",
     ]
-    assert [both.path(index) for index in (0, 4, 5, 6, 7)] == [
-        Path("/data/first/a/1.flac"),
-        Path("/elsewhere/2.wav"),
-        Path("/data/first/a/1.flac"),
-        Path("/elsewhere/2.wav"),
-        Path("/elsewhere/1.wav"),
-    ]
+    paths = "/data/first/a/1.flac /elsewhere/2.wav /data/first/a/1.flac /elsewhere/2.wav"
+    assert [str(both.path(index)) for index in (0, 4, 5, 6)] == paths.split()
+    assert both.path(7) == Path("/elsewhere/1.wav")
     assert both.columns["codec"] == ["", "", "", "opus", "", "", "", "opus"]
     assert both.name == "first+second"
     # What the list was made of has not changed.
@@ -76,11 +69,8 @@ def test_what_is_selected_packed_and_joined_again_stays_a_copy():
     both = append_copies(FIRST, copies((2, 1), (0, 0)))
     again = join([SECOND, both.packed()]).select(np.array([6, 0, 5]))
     assert vocoders_of(again) == ["lpc", "", "phase"]
-    assert [again.path(index) for index in range(3)] == [
-        Path("/data/first/a/1.flac"),
-        Path("/elsewhere/1.wav"),
-        Path("/data/first/a/3.flac"),
-    ]
+    paths = ["/data/first/a/1.flac", "/elsewhere/1.wav", "/data/first/a/3.flac"]
+    assert [str(again.path(index)) for index in range(3)] == paths
     # Only those in the list are counted.
     assert again.select(np.array([0, 1])).count_vocoded() == {"lpc": 1}
 

@@ -1,7 +1,5 @@
 """Score files of others, and files of decisions."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest
@@ -130,10 +128,8 @@ def test_unlabelled_takes_labels_from_the_protocol(tmp_path, text):
     path = tmp_path / "s.tsv"
     path.write_text(text)
     scores = read_unlabelled_scores(path, LABELS)
-    assert dict(zip(scores.ids, zip(scores.labels, scores.scores, strict=True), strict=True)) == {
-        "E_1": (1, 0.5),
-        "E_2": (0, -0.5),
-    }
+    rows = zip(scores.ids, scores.labels, scores.scores, strict=True)
+    assert sorted(rows) == [("E_1", 1, 0.5), ("E_2", 0, -0.5)]
 
 
 def test_unlabelled_and_protocol_must_agree(tmp_path):
@@ -176,10 +172,8 @@ def test_no_labels_anywhere(tmp_path):
 def test_malformed_lines_name_their_location(tmp_path):
     path = tmp_path / "s.txt"
     path.write_text("a - bonafide 0.5\nb A01 fake 0.1\n")
-    with pytest.raises(
-        AsdfError,
-        match=r"line 2: expected 'UTT ATTACK bonafide\|spoof SCORE', found 'b A01 fake 0\.1'",
-    ):
+    expected = r"expected 'UTT ATTACK bonafide\|spoof SCORE', found 'b A01 fake 0\.1'"
+    with pytest.raises(AsdfError, match=f"line 2: {expected}"):
         read_keyed_scores(path)
     path.write_text("E_1 0.5\nE_2\n")
     with pytest.raises(AsdfError, match="line 2: expected 'UTT SCORE', found 'E_2'"):
@@ -223,19 +217,14 @@ def test_asv_scores_whose_keys_stand_in_another_file(tmp_path):
     scores.write_text("LA_1 LA_E_1 2.5\nLA_1 LA_E_2 -1\nLA_1 LA_E_3 0.5\nLA_1 LA_E_4 3\n")
     keys.write_text(ASV_KEYS)
     every = read_asv_scores(scores, keys)
-    assert (every.target.tolist(), every.nontarget.tolist(), every.spoof.tolist()) == (
-        [2.5, 3.0],
-        [-1.0],
-        [0.5],
-    )
+    assert every.target.tolist() == [2.5, 3.0]
+    assert (every.nontarget.tolist(), every.spoof.tolist()) == ([-1.0], [0.5])
     assert read_asv_scores(scores, keys, "eval").target.tolist() == [2.5]
     with pytest.raises(AsdfError, match=r"no nontarget trials of subset progress"):
         read_asv_scores(scores, keys, "progress")
     with pytest.raises(AsdfError, match=r"line 1: expected .* need --asv-keys"):
         read_asv_scores(scores)
-    keys.write_text(
-        ASV_KEYS.replace("LA_1 LA_E_4 none loc_tx bonafide target notrim progress\n", "")
-    )
+    keys.write_text("".join(ASV_KEYS.splitlines(keepends=True)[:3]))
     with pytest.raises(AsdfError, match=r"has 4 scores, .* 3 keys: both must list the same trials"):
         read_asv_scores(scores, keys)
     keys.write_text(ASV_KEYS.replace("spoof notrim", "fake notrim"))
@@ -243,14 +232,7 @@ def test_asv_scores_whose_keys_stand_in_another_file(tmp_path):
         read_asv_scores(scores, keys)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "u1 A01 spoof 1_0.5\n",
-        "u1 1_0.5\n",
-        "ID_audio,label,score_spoof,score_bonafide\nu1,1,1_0,2\n",
-    ],
-)
+@pytest.mark.parametrize("content", ["u1 A01 spoof 1_0.5\n", "u1 1_0.5\n", f"{CSV}u1,1,1_0,2\n"])
 def test_an_underscore_makes_no_number_in_any_format(tmp_path, content):
     path = tmp_path / "scores"
     path.write_text(content)

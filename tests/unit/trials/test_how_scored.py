@@ -1,7 +1,5 @@
 """How a set was scored, and what it was to the network, next to score files and in results."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -41,17 +39,9 @@ LENGTHS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("scored", "words"),
-    [
-        (PUBLISHED, "first 64,600 samples"),
-        (DEFAULT, "whole, up to 62.5 s"),
-        (WHOLE, "whole"),
-        (None, "not known"),
-    ],
-)
-def test_words(scored, words):
-    assert described(scored) == words
+def test_words():
+    words = ["first 64,600 samples", "whole, up to 62.5 s", "whole", "not known"]
+    assert list(map(described, (PUBLISHED, DEFAULT, WHOLE, None))) == words
 
 
 def test_what_may_be_compared():
@@ -78,7 +68,9 @@ def test_what_is_said_of_files_of_others():
 def test_it_is_read_as_it_was_written(tmp_path, scored, precision):
     path, way = tmp_path / "dev.txt", HowScored(scored, precision)
     write_how_scored(path, way)
-    assert [path.name for path in tmp_path.iterdir()] == ["dev.scored.json"]
+    [record] = tmp_path.iterdir()
+    assert record.name == "dev.scored.json"
+    assert json.loads(record.read_text()) == {**scored.record(), "precision": precision}
     assert read_how_scored(path) == way
     remove_how_scored(path)
     remove_how_scored(path)
@@ -98,12 +90,9 @@ def test_the_second_version_wrote_no_precision(tmp_path):
 
 def test_the_precision_is_named_where_it_is_not_fp32():
     ways = [HowScored(PUBLISHED, name) for name in ("fp32", None, "tf32", "bf16")]
-    assert [way.describe().removeprefix("first 64,600 samples") for way in ways] == [
-        "",
-        "",
-        ", in tf32",
-        ", in bf16",
-    ]
+    first = "first 64,600 samples"
+    described_ways = [first, first, f"{first}, in tf32", f"{first}, in bf16"]
+    assert [way.describe() for way in ways] == described_ways
     assert HowScored(None, "bf16").describe() == "not known, in bf16"
 
 
@@ -130,11 +119,8 @@ def test_of_a_run_of_the_first_version_the_settings_say_it(tmp_path):
     write_how_scored(path, HowScored(PUBLISHED, "bf16"))
     assert how_scored(path) == HowScored(PUBLISHED, "bf16")
     assert how_scored(path.with_name("eval.txt")) == HowScored(DEFAULT)
-    settings.write_text(
-        LENGTHS.format(16000, 1000000)
-        + "network.network_class = 'asdf.networks.SSL_SLS'  # default\n"
-        + "back_end.sls_samples = 64600  # default\n"
-    )
+    fixed = "network.network_class = 'asdf.networks.SSL_SLS'\nback_end.sls_samples = 64600\n"
+    settings.write_text(LENGTHS.format(16000, 1000000) + fixed)
     assert how_scored(path.with_name("eval.txt")) == HowScored(PUBLISHED)
     settings.write_text("((")
     assert how_scored(path.with_name("eval.txt")) == HowScored()
@@ -147,12 +133,6 @@ def test_the_run_of_the_first_version():
         pytest.skip("no run of the first version next to this checkout (shared/reference/v0.1)")
     path = folder / "scores" / "epoch.1" / "demo-dev.txt"
     assert how_scored(path) == HowScored(DEFAULT)
-
-
-def test_what_is_next_to_a_score_file(tmp_path):
-    write_how_scored(tmp_path / "x.txt", HowScored(PUBLISHED, "tf32"))
-    entry = json.loads((tmp_path / "x.scored.json").read_text())
-    assert entry == {"min_samples": 64600, "max_samples": 64600, "precision": "tf32"}
 
 
 @pytest.mark.parametrize(
@@ -168,9 +148,8 @@ def test_what_is_next_to_a_score_file(tmp_path):
 )
 def test_words_for_a_role(role, words):
     assert role_words(role) == words
-    assert HowScored(PUBLISHED, "bf16", role=role).describe() == (
-        f"first 64,600 samples, in bf16{words}"
-    )
+    described_role = HowScored(PUBLISHED, "bf16", role=role).describe()
+    assert described_role == f"first 64,600 samples, in bf16{words}"
 
 
 def test_rows_and_notes():

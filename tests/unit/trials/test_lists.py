@@ -38,11 +38,8 @@ def test_labels_that_pandas_wrote_as_floats(write, tmp_path):
 def test_a_byte_order_mark_and_windows_line_ends_change_nothing(write, tmp_path):
     plain = read_list(write("a.flac 1\nb.flac 0\n"), tmp_path)
     other = read_list(write(b"\xef\xbb\xbfa.flac 1\r\nb.flac 0\r\n"), tmp_path)
-    assert (
-        other.ids == plain.ids
-        and other.labels.tolist() == [1, 0]
-        and other.digest() == plain.digest()
-    )
+    assert other.ids == plain.ids and other.labels.tolist() == [1, 0]
+    assert other.digest() == plain.digest()
 
 
 @pytest.mark.parametrize(
@@ -50,20 +47,16 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(write, tmp_path)
 )
 def test_a_bad_label_is_named_with_file_and_line(write, tmp_path, line):
     path = write(f"ok.flac 1\n\n{line}\n")
-    with pytest.raises(AsdfError) as caught:
+    with pytest.raises(AsdfError, match=r"1 \(bona fide\) or 0 \(spoof\)") as caught:
         read_list(path, tmp_path)
-    assert str(caught.value).startswith(
-        f"{path}, line 3: "
-    ) and "1 (bona fide) or 0 (spoof)" in str(caught.value)
+    assert str(caught.value).startswith(f"{path}, line 3: ")
 
 
 def test_an_utterance_named_twice_is_named_with_both_lines(write, tmp_path):
     path = write("a.flac 1\nb.flac 0\n\na.flac 1\nb.flac 1\n")
-    with pytest.raises(AsdfError) as caught:
+    message = r"list\.txt, line 4: 'a.flac' is already in line 1 \(2 lines repeat an utterance\)"
+    with pytest.raises(AsdfError, match=message):
         read_list(path, tmp_path)
-    assert str(caught.value).startswith(
-        f"{path}, line 4: 'a.flac' is already in line 1 (2 lines repeat an utterance)"
-    )
 
 
 @pytest.mark.parametrize("text", ["", "\n  \n"])
@@ -73,9 +66,7 @@ def test_an_empty_list(write, tmp_path, text):
 
 
 def test_a_list_that_does_not_exist_or_no_text(write, tmp_path):
-    with pytest.raises(
-        AsdfError, match=r"there is no list .*none\.txt\. Check paths\.database_folder"
-    ):
+    with pytest.raises(AsdfError, match=r"no list .*none\.txt\. Check paths\.database_folder"):
         read_list(tmp_path / "none.txt", tmp_path)
     with pytest.raises(AsdfError, match=r"list\.txt: this is not UTF-8 text"):
         read_list(write(b"\xff\xfe\x00"), tmp_path)
@@ -85,10 +76,8 @@ PROTOCOL = "LA_0079 LA_T_1 - - bonafide\nLA_0080 LA_T_2 - A01 spoof\n"
 
 
 def test_a_protocol_of_asvspoof_2019(write, tmp_path):
-    utterances = read_asvspoof2019_protocol(
-        write(PROTOCOL), tmp_path, "LA/train/flac", "asvspoof19"
-    )
-    assert utterances.ids == ["LA/train/flac/LA_T_1.flac", "LA/train/flac/LA_T_2.flac"]
+    utterances = read_asvspoof2019_protocol(write(PROTOCOL), tmp_path, "flac", "asvspoof19")
+    assert utterances.ids == ["flac/LA_T_1.flac", "flac/LA_T_2.flac"]
     assert utterances.labels.tolist() == [1, 0] and utterances.columns["attack"] == ["-", "A01"]
     assert utterances.columns["speaker"] == ["LA_0079", "LA_0080"]
 
@@ -97,9 +86,7 @@ def test_a_protocol_of_asvspoof_2019(write, tmp_path):
     "line", ["LA_0079 LA_T_3 - A01 fake", "LA_0079 LA_T_3 A01 spoof", "LA_T_3.flac 1"]
 )
 def test_a_malformed_protocol_line(write, tmp_path, line):
-    with pytest.raises(
-        AsdfError, match=r"line 3: expected 'SPEAKER UTTERANCE ENVIRONMENT ATTACK KEY'"
-    ):
+    with pytest.raises(AsdfError, match="line 3: expected 'SPEAKER UTTERANCE ENVIRONMENT ATTACK K"):
         read_asvspoof2019_protocol(write(PROTOCOL + line + "\n"), tmp_path, "flac")
     with pytest.raises(AsdfError, match=r"line 3: 'LA_T_2' is already in line 2"):
         read_asvspoof2019_protocol(write(PROTOCOL + PROTOCOL.splitlines()[1]), tmp_path, "flac")
@@ -112,9 +99,8 @@ def test_a_protocol_may_name_no_speaker(write, tmp_path):
 
 
 def test_a_table_of_trials_is_a_list_with_its_columns(write, tmp_path):
-    path = write(
-        "utterance\tlabel\tattack\tcodec\na b.flac\t1\t-\topus\nc.flac\t0\tA01\t\n", "trials.tsv"
-    )
+    rows = "utterance\tlabel\tattack\tcodec\na b.flac\t1\t-\topus\nc.flac\t0\tA01\t\n"
+    path = write(rows, "trials.tsv")
     utterances = read_list(path, tmp_path, "table")
     assert utterances.ids == ["a b.flac", "c.flac"] and utterances.labels.tolist() == [1, 0]
     assert utterances.labels.dtype == np.int8 and utterances.path(0) == tmp_path / "a b.flac"
@@ -132,9 +118,8 @@ def test_columns_follow_their_utterances(write, tmp_path):
 
 def test_the_digest_does_not_depend_on_where_the_recordings_lie(write, tmp_path):
     path = write("a.flac 1\nb.flac 0\n")
-    assert (
-        read_list(path, tmp_path, "x").digest() == read_list(path, Path("/elsewhere"), "y").digest()
-    )
+    here, there = read_list(path, tmp_path, "x"), read_list(path, Path("/elsewhere"), "y")
+    assert here.digest() == there.digest()
 
 
 def test_missing_files_are_counted_and_named_over_all_lists(write, tmp_path):
@@ -147,11 +132,8 @@ def test_missing_files_are_counted_and_named_over_all_lists(write, tmp_path):
     with pytest.raises(AsdfError) as caught:
         check_files([first, second])
     text = str(caught.value)
-    assert (
-        "1 of the 2 files of one are not in" in text
-        and "audio/b.flac" in text
-        and "audio/a.flac" not in text
-    )
+    assert "1 of the 2 files of one are not in" in text
+    assert "audio/b.flac" in text and "audio/a.flac" not in text
     assert "13 of the 13 files of two are not in" in text and "... and 3 more" in text
     assert all(name in text for name in names[:10]) and names[10] not in text
     assert "Nothing has been started" in text
@@ -160,10 +142,8 @@ def test_missing_files_are_counted_and_named_over_all_lists(write, tmp_path):
 @pytest.mark.parametrize(("label", "missing"), [(0, "bona fide"), (1, "spoof")])
 def test_a_list_of_one_class(write, tmp_path, label, missing):
     utterances = read_list(write(f"a.flac {label}\nb.flac {label}\n"), tmp_path, "mine")
-    with pytest.raises(
-        AsdfError,
-        match=f"the list mine has 2 utterances, none of them {missing}: an EER needs both",
-    ):
+    message = f"the list mine has 2 utterances, none of them {missing}: an EER needs both"
+    with pytest.raises(AsdfError, match=message):
         check_both_classes(utterances, "an EER")
 
 

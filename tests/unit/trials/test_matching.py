@@ -1,7 +1,5 @@
 """Score files and a protocol: what agrees is joined, what does not is counted and named."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -12,6 +10,8 @@ from asdf.trials.matching import read_matched
 from asdf.trials.trial_list import TrialList
 
 TRIALS = TrialList(["my take 1", "LA_2", "LA_3"], np.array([1, 0, 1]))
+ALL = "my take 1 1\nLA_2 1\nLA_3 1\n"
+SWAPPED = "LA_2 1 1\nLA_3 0 1\n"
 
 
 def _read(tmp_path, text, trials=TRIALS, **options):
@@ -44,29 +44,18 @@ def test_every_format_gives_the_same(tmp_path, text):
     [
         (
             "my take 1 0.5\nLA_2 0.1\n",
-            "1 of the 3 trials of the protocol have no score: 'LA_3'. Was the scoring",
+            "1 of the 3 trials of the protocol have no score: 'LA_3'. Was",
         ),
+        (f"{ALL}LA_4 1\nx 1\n", "2 of 5 scored trials are not in the protocol: 'LA_4', 'x'."),
+        (f"{ALL}LA_2 1\nLA_3 1\n", "line 4: 'LA_2' was already scored in line 2 (2 of 5 lines"),
         (
-            "my take 1 1\nLA_2 1\nLA_3 1\nLA_4 1\nx 1\n",
-            "2 of 5 scored trials are not in the protocol: 'LA_4', 'x'.",
-        ),
-        (
-            "my take 1 1\nLA_2 1\nLA_3 1\nLA_2 1\nLA_3 1\n",
-            "line 4: 'LA_2' was already scored in line 2 (2 of 5 lines",
-        ),
-        (
-            "my take 1 1\nLA_2 1\nLA_3 1\nb/LA_3.wav 1\n",
+            f"{ALL}b/LA_3.wav 1\n",
             "1 trials of the protocol are scored more than once: 'LA_3', 'b/L",
         ),
         ("my take 1 1\nLA_2 nan\nLA_3 1\n", "line 2: the score of 'LA_2' is nan"),
-        (
-            "my take 1.wav 1 1\nLA_2 1 1\nLA_3 0 1\n",
-            "2 of 3 trials are labelled differently in the protocol: 'LA_2', 'LA_3'. Do",
-        ),
-        (
-            "my take 1.wav 0 1\nLA_2 1 1\nLA_3 0 1\n",
-            "All of them: does 1 mean spoof in one of the two?",
-        ),
+        (f"my take 1.wav 1 1\n{SWAPPED}", "2 of 3 trials are labelled differently in the protocol"),
+        (f"my take 1.wav 1 1\n{SWAPPED}", ": 'LA_2', 'LA_3'. Do"),
+        (f"my take 1.wav 0 1\n{SWAPPED}", "All of them: does 1 mean spoof in one of the two?"),
     ],
 )
 def test_what_does_not_agree_is_counted_and_named(tmp_path, text, message):
@@ -75,14 +64,10 @@ def test_what_does_not_agree_is_counted_and_named(tmp_path, text, message):
 
 
 def test_others_are_left_out_when_requested(tmp_path):
-    scores, left_out = _read(
-        tmp_path, "x 7\nLA_2 1\ny 8\nLA_3 2\nmy take 1 3\n", ignore_others=True
-    )
-    assert (scores.ids, scores.scores.tolist(), left_out) == (
-        ["LA_2", "LA_3", "my take 1"],
-        [1, 2, 3],
-        2,
-    )
+    text = "x 7\nLA_2 1\ny 8\nLA_3 2\nmy take 1 3\n"
+    scores, left_out = _read(tmp_path, text, ignore_others=True)
+    assert scores.ids == ["LA_2", "LA_3", "my take 1"]
+    assert (scores.scores.tolist(), left_out) == ([1, 2, 3], 2)
     with pytest.raises(AsdfError, match="1 of the 3 trials of the protocol have no score"):
         _read(tmp_path, "x 7\nLA_2 1\nLA_3 2\n", ignore_others=True)
 

@@ -1,7 +1,5 @@
 """Lists and names in blocks of memory equal those that were packed."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 from pathlib import Path
@@ -40,13 +38,7 @@ MANY = {"attack": ["-", "A01", ""] * 100, "text": [f"text {i}" for i in range(30
     [
         list_of(300, "plain"),
         list_of(300, "columns", MANY),
-        join(
-            [
-                list_of(300, "one", MANY),
-                list_of(5, "two"),
-                list_of(3, "three", {"codec": ["a"] * 3}),
-            ]
-        ),
+        join([list_of(300, "one", MANY), list_of(5, "two"), list_of(3, "3", {"codec": ["a"] * 3})]),
         list_of(1, "single", {"attack": ["-"]}),
     ],
 )

@@ -1,7 +1,5 @@
 """ASDF's score files: what is written is read back; bad values are neither read nor written."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np
@@ -20,21 +18,17 @@ IDS = ["flac/LA E 1.flac", "flac/b.flac", "ü/1 0 2.flac"]
 def test_the_lines_themselves(tmp_path):
     path = tmp_path / "new" / "scores.txt"
     write_scores(path, IDS, [1, 0, 1], np.array([0.1, -8.7504968643, 1e-7], np.float32))
-    assert (
-        path.read_bytes()
-        == "flac/LA E 1.flac 1 0.1\nflac/b.flac 0 -8.750497\nü/1 0 2.flac 1 1e-07\n".encode()
-    )
+    lines = "flac/LA E 1.flac 1 0.1\nflac/b.flac 0 -8.750497\nü/1 0 2.flac 1 1e-07\n"
+    assert path.read_bytes() == lines.encode()
 
 
 def test_reading_gives_ids_labels_and_classes(tmp_path):
     path = tmp_path / "scores.txt"
     write_scores(path, IDS, [1, 0, 1], [0.5, -1.5, 2.0])
     scores = read_scores(path)
-    assert scores.ids == IDS
-    assert scores.labels.tolist() == [1, 0, 1]
+    assert scores.ids == IDS and scores.labels.tolist() == [1, 0, 1]
     assert (scores.bona_fide.tolist(), scores.spoof.tolist()) == ([0.5, 2.0], [-1.5])
-    assert scores.scores.dtype == np.float64
-    assert scores.attacks is None
+    assert scores.scores.dtype == np.float64 and scores.attacks is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -62,16 +56,8 @@ def test_float64_scores_keep_their_order(tmp_path):
 @pytest.mark.parametrize(
     ("ids", "values", "message"),
     [
-        (
-            IDS,
-            [1, np.nan, 2],
-            r"1 of 3 utterances got a score that is NaN or infinite: 'flac/b.flac'\. Score in fp32",
-        ),
-        (
-            IDS,
-            [np.inf, np.nan, -np.inf],
-            "3 of 3 utterances .*: 'flac/LA E 1.flac', 'flac/b.flac', 'ü/1 0 2.flac'",
-        ),
+        (IDS, [1, np.nan, 2], r"1 of 3 .* that is NaN or infinite: 'flac/b.flac'\. Score in fp32"),
+        (IDS, [np.inf, np.nan, -np.inf], "3 of 3 .*: 'flac/LA E 1.flac', 'flac/b.flac', 'ü/1 0 2."),
         (["a", "b", "a"], [1, 2, 3], "1 of 3 utterances were scored more than once: 'a'"),
         (["a", "b\n", "c"], [1, 2, 3], r"cannot be written on one line: 'b\\n'"),
         (["a", "", "c"], [1, 2, 3], "cannot be written on one line: ''"),
@@ -90,9 +76,7 @@ def test_unsound_scores_are_not_written_and_the_old_file_stays(tmp_path, ids, va
 
 
 def test_many_bad_utterances_are_not_all_named(tmp_path):
-    with pytest.raises(
-        AsdfError, match=r"100 of 100 .*: 'u0', 'u1', 'u2', 'u3', 'u4', \.\.\.\. Score"
-    ):
+    with pytest.raises(AsdfError, match=r"100 of 100 .*: 'u0', .* 'u3', 'u4', \.\.\.\. Score"):
         write_scores(tmp_path / "s", [f"u{i}" for i in range(100)], [0] * 100, [np.nan] * 100)
     with pytest.raises(AsdfError, match="no utterance was scored"):
         write_scores(tmp_path / "s", [], [], [])
@@ -121,10 +105,7 @@ def test_counts_and_labels_must_fit(tmp_path, ids, labels, values):
     [
         ("a 1 0.5\nb 0 nan\n", "line 2: the score of 'b' is nan"),
         ("a 1 0.5\n\nb 0 -inf\nc 0 nan\n", r"line 3: the score of 'b' is -inf \(2 of 3"),
-        (
-            "a 1 0.5\nb 2 0.5\n",
-            "line 2: expected 'relative/path.flac 0\\|1 SCORE', found 'b 2 0.5'",
-        ),
+        ("a 1 0.5\nb 2 0.5\n", "line 2: expected 'relative/path.flac 0\\|1 SCORE', found 'b 2 0.5"),
         ("a 1 0.5\nb spoof 0.5\n", "found 'b spoof 0.5'. 1 means bona fide and 0 means spoof"),
         ("a 1 0.5\nb 0 0.5x\n", "line 2: the score '0.5x' is not a number"),
         ("a 1 0.5\n0 0.5\n", "line 2: expected 'relative/path.flac 0\\|1 SCORE', found '0 0.5'"),

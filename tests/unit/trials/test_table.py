@@ -1,7 +1,5 @@
 """The table of trials, and trials that are collected line by line, each of them once."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 
@@ -16,11 +14,8 @@ TABLE = "utterance\tlabel\tattack\tcodec\nflac/a b.flac\t1\t-\topus\nflac/c.flac
 
 
 def test_a_table_is_written_and_read_back(tmp_path):
-    trials = TrialList(
-        ["flac/a b.flac", "flac/c.flac"],
-        np.array([1, 0]),
-        columns={"attack": ["-", "A01"], "codec": ["opus", ""]},
-    )
+    columns = {"attack": ["-", "A01"], "codec": ["opus", ""]}
+    trials = TrialList(["flac/a b.flac", "flac/c.flac"], np.array([1, 0]), columns=columns)
     write_trials(tmp_path / "t.tsv", trials)
     assert (tmp_path / "t.tsv").read_text(encoding="utf-8") == TABLE
     again = read_trials(tmp_path / "t.tsv")
@@ -40,10 +35,9 @@ def test_no_columns_but_the_two(tmp_path):
 
 @pytest.mark.parametrize("value", ["a\tb", "a\nb", "a\rb"])
 def test_what_would_not_be_read_back_is_not_written(tmp_path, value):
+    trials = TrialList(["a"], np.array([1]), columns={"codec": [value]})
     with pytest.raises(ValueError, match="TAB or a line break"):
-        write_trials(
-            tmp_path / "t.tsv", TrialList(["a"], np.array([1]), columns={"codec": [value]})
-        )
+        write_trials(tmp_path / "t.tsv", trials)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -53,10 +47,7 @@ def test_what_would_not_be_read_back_is_not_written(tmp_path, value):
         ("utterance\tlabel\tx\tx\n", "line 1: a table of trials begins with names"),
         ("file\tlabel\n", "line 1: a table of trials begins with names"),
         ("utterance\tlabel\tx\na\t1\n", "line 2: expected 3 values separated by TABs"),
-        (
-            "utterance\tlabel\tx\na\t1\ty\nb\tspoof\ty\n",
-            "line 3: expected 3 values separated by TABs",
-        ),
+        ("utterance\tlabel\tx\na\t1\ty\nb\tspoof\ty\n", "line 3: expected 3 values separated by"),
         ("utterance\tlabel\na\t1\n\na\t1\n", "line 4: 'a' is already in line 2"),
         ("utterance\tlabel\n", "no trials found"),
     ],
