@@ -1,7 +1,5 @@
 """Commands that run in this process, and the numbers that they show."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

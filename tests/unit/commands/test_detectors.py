@@ -1,7 +1,5 @@
 """The table of published detectors, and that its facts are as their sources state them."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`python -m asdf doctor`: every row has a status, and the exit status is that of the worst."""
 
-from __future__ import annotations
-
 import io
 import json
 

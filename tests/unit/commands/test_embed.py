@@ -1,14 +1,9 @@
 """`python -m asdf embed`: exact, resumable, of every kind of list."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-import os
 import shutil
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +14,10 @@ import asdf
 from asdf.__main__ import main
 from asdf.commands.embed import Embeddings
 from asdf.extras.cpu.packed_weights import is_available
-from asdf.scoring.scorer import Scorer
 from asdf.trials.trial_list import TrialList
 from tests.conftest import PATIENCE_S
 from tests.unit.conftest import small_settings, sound, write_small_network
+from tests.unit.scoring.counting import count_batches
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +71,8 @@ def test_they_are_those_of_the_detector(folder, whole):
     assert embeddings.how["sha256"] == digest
     assert embeddings.how["scored"] == {"min_samples": 4000, "max_samples": 8000}
     assert embeddings.how["asdf"] == asdf.__version__
+    assert embeddings.how["engine"] == ("packed" if is_available() else "plain")
     assert not list(folder.glob(".whole*"))
-
-
-def test_the_engine_is_recorded(whole):
-    assert read_embeddings(whole).how["engine"] == ("packed" if is_available() else "plain")
 
 
 def test_other_lists_of_the_same_recordings(folder, whole, tmp_path):
@@ -101,26 +93,14 @@ def test_other_lists_of_the_same_recordings(folder, whole, tmp_path):
     assert embed(folder, tmp_path / "q.npz", tmp_path / "protocol.txt", "--folder", folder) == 1
 
 
-def start(warm, folder: Path, out: Path, *launcher: str) -> subprocess.Popen:
-    fixed = [folder / "network.pt", folder / "trials.txt", "--output", out, "--device", "cpu"]
-    words = [*launcher, "-m", "asdf", "embed", *map(str, fixed), "--workers", "0"]
-    return subprocess.Popen(
-        [warm(), *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        start_new_session=True,
-    )
-
-
 @pytest.mark.slow
 def test_two_processes_write_the_bytes_of_one(warm, folder, whole, tmp_path):
     out = tmp_path / "two.npz"
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
-    process = start(warm, folder, out, *launcher)
-    output, _ = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0, output
+    fixed = [folder / "network.pt", folder / "trials.txt", "--output", out, "--device", "cpu"]
+    words = [*launcher, "-m", "asdf", "embed", *map(str, fixed), "--workers", "0"]
+    done = subprocess.run([warm(), *words], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -128,26 +108,12 @@ def test_a_killed_command_goes_on_to_the_same_bytes(folder, whole, tmp_path, mon
     """What `kill -9` leaves: parts of whole batches. They are not computed again."""
     out = tmp_path / "killed.npz"
     monkeypatch.setattr("asdf.runs.parts.SAVED_EVERY_S", -1)
-    computed = []
-    compute_batch = Scorer.compute
-
-    def compute(scorer, waveforms, *wanted):
-        if len(computed) == 5:
-            raise KeyboardInterrupt
-        computed.append(len(waveforms))
-        return compute_batch(scorer, waveforms, *wanted)
-
-    monkeypatch.setattr(Scorer, "compute", compute)
+    computed = count_batches(monkeypatch, fail_after=5)
     assert embed(folder, out, folder / "trials.txt") == 130
     parts = list(tmp_path.glob(".killed.npz.progress/.trials.rows-*.npz"))
     assert len(parts) == 5 and not out.exists()
-    again = []
-
-    def compute_rest(scorer, waveforms, *wanted):
-        again.append(len(waveforms))
-        return compute_batch(scorer, waveforms, *wanted)
-
-    monkeypatch.setattr(Scorer, "compute", compute_rest)
+    monkeypatch.undo()
+    again = count_batches(monkeypatch)
     assert embed(folder, out, folder / "trials.txt") == 0
     assert out.read_bytes() == whole.read_bytes()
     assert sum(computed) + sum(again) == 30
@@ -198,33 +164,13 @@ def test_a_broken_recording_of_a_folder_is_reported_and_the_rest_go_on(folder, w
 
 def test_mistakes_in_the_command(folder, tmp_path, capsys):
     network = str(folder / "network.pt")
-    for words, message in (
-        ([network, "x.txt", "--output", "x.txt"], "the name must end in .npz"),
-        ([network, "x.txt", "--output", str(tmp_path / "x.npz")], "there is no list, folder or"),
-        (
-            [network, "asvspoof19-eval", "--output", str(tmp_path / "x.npz")],
-            "Give its folder with --folder",
-        ),
+    for source, out, message in (
+        ("x.txt", "x.txt", "the name must end in .npz"),
+        ("x.txt", "x.npz", "there is no list, folder or"),
+        ("asvspoof19-eval", "x.npz", "Give its folder with --folder"),
     ):
-        assert main(["embed", *words]) == 2
+        assert main(["embed", network, source, "--output", str(tmp_path / out)]) == 2
         assert message in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_sigkill_leaves_what_was_saved(warm, folder, whole, tmp_path):
-    """For real: the process is killed while it works, and another one ends the work."""
-    out = tmp_path / "e.npz"
-    process = start(warm, folder, out)
-    deadline = time.monotonic() + PATIENCE_S
-    while not (tmp_path / ".e.npz.progress" / "lengths").exists():
-        assert time.monotonic() < deadline
-        if process.poll() is not None:
-            break
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=PATIENCE_S)
-    assert embed(folder, out, folder / "trials.txt") == 0
-    assert out.read_bytes() == whole.read_bytes()
 
 
 def test_a_network_with_packed_layers_goes_on(folder, tmp_path, monkeypatch):
@@ -239,18 +185,10 @@ def test_a_network_with_packed_layers_goes_on(folder, tmp_path, monkeypatch):
 
     assert run("whole.npz") == 0
     monkeypatch.setattr("asdf.runs.parts.SAVED_EVERY_S", -1)
-    compute_batch = Scorer.compute
-    computed: list[int] = []
-    stops = [2]
-
-    def compute(scorer, waveforms, *wanted):
-        if len(computed) in stops:
-            raise KeyboardInterrupt(stops.clear())
-        computed.append(len(waveforms))
-        return compute_batch(scorer, waveforms, *wanted)
-
-    monkeypatch.setattr(Scorer, "compute", compute)
+    computed = count_batches(monkeypatch, fail_after=2)
     assert run("out.npz") == 130
+    monkeypatch.undo()
+    again = count_batches(monkeypatch)
     assert run("out.npz") == 0
-    assert sum(computed) == 6
+    assert sum(computed) + sum(again) == 6
     assert (tmp_path / "out.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()

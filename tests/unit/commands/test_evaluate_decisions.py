@@ -1,7 +1,5 @@
 """`python -m asdf evaluate` at a threshold, and of decisions instead of scores."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`evaluate` of what `score --csv` and `score --json` wrote is that of the score file."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

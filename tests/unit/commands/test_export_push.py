@@ -1,7 +1,5 @@
 """`export --push`: the real huggingface_hub pushes to a hub on this machine, and it reads back."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -46,9 +44,8 @@ def test_what_is_pushed_is_the_same_detector(hub, token, network_file, tmp_path,
     detector = asdf.Detector("hub:org/net")
     assert detector.source == f"hub:org/net@{commit}"
     waveform = sound(6000)
-    assert detector.score_trial(waveform, 16000) == asdf.Detector(network_file).score_trial(
-        waveform, 16000
-    )
+    expected = asdf.Detector(network_file).score_trial(waveform, 16000)
+    assert detector.score_trial(waveform, 16000) == expected
     mine, _ = read_detector(network_file)
     theirs, _ = read_detector(detector.source)
     torch.testing.assert_close(theirs.state_dict(), mine.state_dict(), rtol=0, atol=0)
@@ -73,10 +70,8 @@ def test_the_card_names_the_repository_and_the_licence(hub, token, network_file)
 
 def test_a_licence_that_the_hub_does_not_know(hub, token, network_file, capsys):
     assert push(network_file, "--licence", "cc-by") == 1
-    error = capsys.readouterr().err
-    assert (
-        'the hub rejects the model card: Invalid metadata in README.md. - "license" must' in error
-    )
+    message = 'the hub rejects the model card: Invalid metadata in README.md. - "license" must'
+    assert message in capsys.readouterr().err
 
 
 def test_a_branch_leaves_main_as_it_was(hub, token, network_file):

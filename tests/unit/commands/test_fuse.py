@@ -179,17 +179,14 @@ def two_networks(tmp_path, monkeypatch, capsys):
 
 
 def test_networks_in_another_order_than_their_scores_are_refused(capsys, two_networks):
-    words = ("a.txt", "b.txt", "--folds", 3, "--replicates", 0, "--networks")
-    out = ("--out", "f.json")
-    run.refused(
-        capsys, 1, "a.txt was scored with a.pt, not with b.pt", *words, "b.pt", "a.pt", *out
-    )
-    assert not (two_networks / "f.json").exists()
+    words = ("a.txt", "b.txt", "--folds", 3, "--replicates", 0, "--out", "f.json", "--networks")
+    turned = (*words, "b.pt", "a.pt")
+    run.refused(capsys, 1, "a.txt was scored with a.pt, not with b.pt", *turned)
     for name in "ab":
         (two_networks / f"{name}.scored.json").unlink()
-    run.refused(capsys, 1, "a.txt does not contain scores of b.pt: ", *words, "b.pt", "a.pt", *out)
+    run.refused(capsys, 1, "a.txt does not contain scores of b.pt: ", *turned)
     assert not (two_networks / "f.json").exists()
-    status, _, errors = run(capsys, *words, "a.pt", "b.pt", *out)
+    status, _, errors = run(capsys, *words, "a.pt", "b.pt")
     assert (status, errors) == (0, "")
     labels = read_scores("a.txt").labels
     calibration = json.loads((two_networks / "f.json").read_text())["calibration"]

@@ -40,24 +40,18 @@ def launch(recipe, capsys, *words):
     ("words", "message"),
     [
         (("debug", "normed", "debug"), "configs debug and debug have the same system folder"),
-        (
-            ("debug", "normed", "paths.system_folder=one"),
-            "configs debug and normed have the same system folder",
-        ),
+        (("debug", "normed", "paths.system_folder=one"), "configs debug and normed have the same"),
         (("debug", "nosuch", "network.max_epochs=0"), "there is no config 'nosuch'"),
         (("debug", "network.max_epochs=0"), "network.max_epochs"),
         (
             ("debug", "computing.gpu_ids=(1,)"),
-            "computing.gpu_ids is set by the launcher and cannot be changed here. Use --gpus",
+            "computing.gpu_ids is set by the launcher and cannot",
         ),
         (("debug", "--slots", "0"), "--slots 0: give at least 1"),
         (("network.max_epochs=1",), "no config is given"),
         (("debug", "--sweep", "computing.processes=1,2"), "Use --processes-per-run"),
         (("debug", "no?uch*"), "matches 'no?uch*'"),
-        (
-            ("debug", "--seeds", "0-1", "--sweep", "recipe.seed=2,3"),
-            "recipe.seed is named by --seeds and named by --sweep: remove one",
-        ),
+        (("debug", "--seeds", "0-1", "--sweep", "recipe.seed=2,3"), "named by --sweep: remove one"),
     ],
 )
 def test_mistakes_are_reported_before_anything_starts(recipe, capsys, words, message):
@@ -86,12 +80,8 @@ def test_a_dry_run_lists_the_points_and_what_is_done(recipe, capsys):
     assert main([*words, "--seeds", "0,5", "--slots", "1"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert " ".join(lines[0]) == "4 runs: 2 configs x 2 seeds"
-    assert [line[:2] for line in lines[1:]] == [
-        ["debug-seed0", "waiting"],
-        ["debug-seed5", "waiting"],
-        ["normed-seed0", "waiting"],
-        ["normed-seed5", "waiting"],
-    ]
+    runs = [f"{config}-seed{seed}" for config in ("debug", "normed") for seed in (0, 5)]
+    assert [line[:2] for line in lines[1:]] == [[run, "waiting"] for run in runs]
     assert lines[1][2].endswith("output/system1-seed0")
     assert not recipe.output.exists()
 
@@ -107,21 +97,17 @@ def test_a_run_wider_than_the_gpus_named(recipe, capsys):
 
 
 def test_each_run_is_assigned_its_gpus_on_top_of_its_config(recipe):
-    recipe.add_configs(
-        "two < debug\npaths.system_folder = 'two'\n"
-        "computing.processes = 2\ncomputing.threads = None"
-    )
+    two = "paths.system_folder = 'two'\ncomputing.processes = 2\ncomputing.threads = None"
+    recipe.add_configs(f"two < debug\n{two}")
     first, second = jobs(recipe, ["debug", "two", "recipe.seed=3"], GPUS, None)
-    assert first.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=1"]
-    assert second.overrides == ["recipe.seed=3", "computing.gpu_ids=None", "computing.processes=2"]
+    for number, run in enumerate((first, second), 1):
+        gpus = ["computing.gpu_ids=None", f"computing.processes={number}"]
+        assert run.overrides == ["recipe.seed=3", *gpus]
     assert (first.slots_needed, second.slots_needed) == (1, 2)
     assert second.system == recipe.system("two")
     (wide,) = jobs(recipe, ["debug"], GPUS, 2)
-    assert (
-        wide.slots_needed == 2
-        and wide.overrides[-1] == "computing.processes=2"
-        and wide.digest != first.digest
-    )
+    assert wide.slots_needed == 2 and wide.overrides[-1] == "computing.processes=2"
+    assert wide.digest != first.digest
     # On the CPU the cores are shared out, where the config does not say how many threads there are.
     (shared,) = jobs(recipe, ["two"], CPU, None)
     cores = usable_cores()
@@ -149,9 +135,9 @@ def test_without_gpus_a_config_that_needs_one_is_refused(recipe, capsys, monkeyp
 
 
 def test_one_launch_is_enough(recipe, capsys, monkeypatch):
-    for name, value in {"PMI_RANK": "1", "PMI_SIZE": "2", "MASTER_ADDR": "n1"}.items():
+    variables = {"PMI_RANK": "1", "PMI_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "29500"}
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("MASTER_PORT", "29500")
     status, error = launch(recipe, capsys, "debug", "--slots", "1")
     assert status == 2 and "mpiexec started 2 launches of the same configs. Start a single" in error
 

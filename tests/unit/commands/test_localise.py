@@ -12,6 +12,9 @@ from asdf.segments import Segment, Timed, merged, write_rttm
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "localisation.npz"
 
 
+WORDS = ("localise", "frames.txt", "rttm", "--hop", "0.02")
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """The reference recordings as a text of frame scores and an RTTM."""
@@ -39,8 +42,7 @@ def folder(written, monkeypatch):
 
 
 def test_the_table_and_the_json_have_the_reference_values(folder, capsys):
-    words = ["localise", "frames.txt", "rttm", "--hop", "0.02", "--resolution", "0.02,0.16"]
-    assert main([*words, "--json", "out.json"]) == 0
+    assert main([*WORDS, "--resolution", "0.02,0.16", "--json", "out.json"]) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0] == "frames.txt: 30 recordings"
     assert table[2].split()[:3] == ["any", "(range)", "26.8310"]
@@ -61,8 +63,7 @@ def test_the_table_and_the_json_have_the_reference_values(folder, capsys):
 
 
 def test_a_threshold_is_taken_as_it_is_stated(folder, capsys):
-    words = ["localise", "frames.txt", "rttm", "--hop", "0.02", "--replicates", "0"]
-    assert main([*words, "--threshold", "-99"]) == 0
+    assert main([*WORDS, "--replicates", "0", "--threshold", "-99"]) == 0
     out = capsys.readouterr().out
     lines = [line.split() for line in out.splitlines()[2:4]]
     assert lines[0][3] == lines[1][3] == "-99"
@@ -70,8 +71,7 @@ def test_a_threshold_is_taken_as_it_is_stated(folder, capsys):
 
 
 def test_each_resolution_may_have_a_threshold(folder, capsys):
-    words = ["localise", "frames.txt", "rttm", "--hop", "0.02", "--replicates", "0"]
-    words += ["--resolution", "0.02,0.16"]
+    words = [*WORDS, "--replicates", "0", "--resolution", "0.02,0.16"]
     assert main([*words, "--threshold", "0.5,-0.25", "--json", "out.json"]) == 0
     result = json.loads((folder / "out.json").read_text())
     assert result["threshold"] == 0.5
@@ -103,5 +103,5 @@ def test_recordings_of_one_file_alone_are_an_error_or_left_out(folder, capsys):
     ],
 )
 def test_mistakes_are_named(folder, capsys, words, reason):
-    assert main(["localise", "frames.txt", "rttm", "--hop", "0.02", *words]) in (1, 2)
+    assert main([*WORDS, *words]) in (1, 2)
     assert reason in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """Sets of one class: exact intervals, and what `evaluate` says of them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -71,14 +69,9 @@ def test_a_threshold_of_another_network_is_warned_of(files, capsys):
     say_network("calls.txt", "a" * 64)
     assert run(capsys, "calls.txt", "--threshold-from", "dev.txt")[2] == ""
     say_network("dev.txt", "b" * 64)
-    run.refused(
-        capsys,
-        0,
-        "the threshold of dev.txt is of another network (SHA-256 bbbbbbbbbbbb...)",
-        "calls.txt",
-        "--threshold-from",
-        "dev.txt",
-    )
+    status, _, err = run(capsys, "calls.txt", "--threshold-from", "dev.txt")
+    assert status == 0
+    assert "the threshold of dev.txt is of another network (SHA-256 bbbbbbbbbbbb...)" in err
 
 
 @pytest.mark.parametrize(

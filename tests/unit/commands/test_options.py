@@ -1,6 +1,4 @@
-"""Options of commands: what is read, shown and refused, and names that were used before."""
-
-from __future__ import annotations
+"""Options of commands: what is read, shown and refused; and outputs, of which one is on stdout."""
 
 import importlib
 import re
@@ -14,11 +12,18 @@ import pytest
 
 from asdf.__main__ import COMMANDS, main, module_name
 from asdf.commands.options import Command, argument, flag, option
+from asdf.commands.outputs import (
+    check_file,
+    check_inputs,
+    output_name,
+    show,
+    text_stream,
+    write_outputs,
+)
 from asdf.errors import UsageError
+from asdf.runs.streams import input_name
 from asdf.text import TYPED, as_typed
 from tests.conftest import PATIENCE_S
-
-KEYED = "U1 - bonafide 2\nU2 - bonafide 1\nU3 A07 spoof -1\nU4 A08 spoof 1.5\n"
 
 
 def refuse_negative(value: float) -> None:
@@ -56,15 +61,9 @@ COMMAND = Command(
 
 def test_words_become_a_typed_dataclass() -> None:
     words = "a --needed 3 --tags x --tags y b --pair 1 2 --txt c.txt --share 1e-3 --brief"
-    assert COMMAND.read(words.split()) == Options(
-        files=(Path("a"), Path("b")),
-        needed=3,
-        tags=("x", "y"),
-        pair=("1", "2"),
-        text=Path("c.txt"),
-        share=0.001,
-        brief=True,
-    )
+    numbers = {"needed": 3, "share": 0.001, "brief": True}
+    texts = {"tags": ("x", "y"), "pair": ("1", "2"), "text": Path("c.txt")}
+    assert COMMAND.read(words.split()) == Options(files=(Path("a"), Path("b")), **numbers, **texts)
     least = COMMAND.read(["a", "--needed", "3"])
     assert least == Options(files=(Path("a"),), needed=3)
     assert (least.kind, least.share, least.tags, least.brief) == ("oak", 0.0, (), False)
@@ -152,10 +151,9 @@ def test_a_recipe_that_a_command_became_names_the_command(monkeypatch) -> None:
 def test_each_output_is_named_by_the_same_option() -> None:
     without = {"quickstart", "new-recipe", "serve", "train", "launch"}
     for name in COMMANDS:
-        command = importlib.import_module(module_name(name)).COMMAND
-        assert any("--output" in action.option_strings for action in command.parser()._actions) == (
-            name not in without
-        ), name
+        actions = importlib.import_module(module_name(name)).COMMAND.parser()._actions
+        has_output = any("--output" in action.option_strings for action in actions)
+        assert has_output == (name not in without), name
 
 
 @pytest.mark.parametrize(
@@ -190,12 +188,8 @@ def test_train_becomes_the_recipe(tmp_path) -> None:
     (recipe / "run.py").write_text("import sys\nprint(sys.argv[1:])\nsys.exit(7)\n")
     words = ["net", "network.max_epochs=2", "--dry-run", "--explain", "x"]
     for named in (recipe, recipe / "run.py"):
-        ended = subprocess.run(
-            [sys.executable, "-m", "asdf", "train", str(named), *words],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
+        command = [sys.executable, "-m", "asdf", "train", str(named), *words]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         assert (ended.returncode, ended.stdout, ended.stderr) == (7, f"{words}\n", "")
 
 
@@ -203,3 +197,47 @@ def test_train_says_what_is_not_a_recipe(tmp_path, capsys) -> None:
     assert main(["train", str(tmp_path), "net"]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {tmp_path}/run.py is not a file. Give the folder of a recipe")
+
+
+def test_the_text_goes_to_stderr_where_an_output_goes_to_stdout(tmp_path):
+    assert text_stream([None, tmp_path / "file"]) is sys.stdout
+    assert text_stream([None, Path("-"), tmp_path / "file"]) is sys.stderr
+    assert text_stream([Path("/dev/stdout")]) is sys.stderr
+
+
+def test_two_outputs_on_stdout_are_refused():
+    with pytest.raises(
+        UsageError, match=r"^2 outputs go to standard output \(-, /dev/stdout\) and"
+    ):
+        text_stream([Path("-"), None, Path("/dev/stdout")])
+
+
+def test_stdin_is_read_once():
+    check_inputs([Path("-"), None, Path("file")])
+    with pytest.raises(UsageError, match="two inputs are '-', but standard input can be read only"):
+        check_inputs([Path("-"), None, Path("-")])
+
+
+def test_what_is_no_text_needs_a_file():
+    check_file(Path("net.pt"))
+    with pytest.raises(UsageError, match="'-' is standard output, but this output is a binary"):
+        check_file(Path("-"))
+
+
+def test_files_are_written_before_stdout():
+    written = []
+    paths = [Path("-"), None, Path("one"), Path("two")]
+    write_outputs([(path, written.append) for path in paths])
+    assert written == [Path("one"), Path("two"), Path("-")]
+
+
+def test_names_of_streams():
+    assert (input_name(Path("-")), output_name(Path("-"))) == ("standard input", "standard output")
+    assert (input_name(Path("a")), output_name(Path("b"))) == ("a", "b")
+
+
+def test_text_is_shown_without_control_characters(capsys):
+    show("attack \x1b[31mA01\u202e\n  next line")
+    show("a\x07", sys.stderr)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("attack \\x1b[31mA01\\u202e\n  next line\n", "a\\x07\n")

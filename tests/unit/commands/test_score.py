@@ -164,18 +164,12 @@ def test_silence_and_short_recordings_have_no_verdict(folder, score):
     assert "not judged" not in errors
     assert "remarks in the lines of recordings: 2\n" in errors
     rows = list(csv.DictReader((folder.parent / "out.csv").open()))
-    assert [(row["verdict"], row["remark"]) for row in rows] == [
-        ("", message) for message in remarks
-    ]
-    assert [(row["seconds"], row["seconds_scored"]) for row in rows] == [
-        ("1.25",) * 2,
-        ("0.05",) * 2,
-    ]
+    assert [(row["verdict"], row["remark"]) for row in rows] == [("", each) for each in remarks]
+    seconds = [(row["seconds"], row["seconds_scored"]) for row in rows]
+    assert seconds == [("1.25",) * 2, ("0.05",) * 2]
     written = json.loads((folder.parent / "out.json").read_text())
-    assert [(entry["verdict"], entry["remark"]) for entry in written["recordings"]] == [
-        (None, message) for message in remarks
-    ]
-    assert written["complete"] is True
+    verdicts = [(entry["verdict"], entry["remark"]) for entry in written["recordings"]]
+    assert verdicts == [(None, each) for each in remarks] and written["complete"] is True
 
 
 def test_a_long_recording_is_seen_to_go_on(folder, score, monkeypatch):
@@ -200,22 +194,18 @@ def test_a_network_that_is_missing_is_named_before_slow_imports(folder):
         "except Exception as error: print(error)\n"
         "print('torch' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     words, torch_is_there = done.stdout.splitlines()
-    assert words.startswith(
-        f"there is no file xls-r in {folder}, and no detector of that name. Did"
-    )
-    assert torch_is_there == "False"
+    message = f"there is no file xls-r in {folder}, and no detector of that name. Did"
+    assert words.startswith(message) and torch_is_there == "False"
 
 
 def test_a_broken_file_is_reported_and_the_rest_go_on(folder, score):
     (folder / "b2.wav").write_text("no sound")
     status, lines, errors = score("recordings", "--json", "out.json")
     assert status == 1
-    assert lines[2] == "recordings/b2.wav\terror"
-    assert len(lines) == 6
+    assert lines[2] == "recordings/b2.wav\terror" and len(lines) == 6
     assert "recordings/b2.wav is not audio" in errors
     assert "1 of 6 recordings could not be scored" in errors
     written = json.loads((folder.parent / "out.json").read_text())["recordings"]
@@ -241,10 +231,8 @@ def test_the_precision_stands_in_every_output_and_no_two_are_mixed(folder, score
     rows = list(csv.DictReader((top / "s.csv").open()))
     assert [row["precision"] for row in rows] == ["bf16"] * 5
     detector = asdf.Detector(network, "cpu", precision="bf16")
-    scored = {
-        result.index: result.score for result in detector.score_many(folder / n for n in NAMES)
-    }
-    assert [float(row["score"]) for row in rows] == [scored[position] for position in range(5)]
+    results = sorted(detector.score_many(folder / n for n in NAMES), key=lambda each: each.index)
+    assert [float(row["score"]) for row in rows] == [result.score for result in results]
 
 
 @pytest.mark.usefixtures("bfloat16")
@@ -273,38 +261,31 @@ def test_csv_and_json_hold_the_very_numbers(folder, score, detector, trials):
     # One of the two recordings is not above it.
     threshold = (float(trials[0]) + float(trials[2])) / 2
     options = "--csv o/out.csv --json o/out.json --window 0.25 --hop 0.125 --speech-check off"
-    status, lines, errors = score(
-        folder / "list.txt", *options.split(), f"--threshold={threshold!r}"
-    )
-    assert status == 0
-    assert "bona fide from a score of" in errors
+    words = (folder / "list.txt", *options.split(), f"--threshold={threshold!r}")
+    status, lines, errors = score(*words)
+    assert status == 0 and "bona fide from a score of" in errors
     rows = list(csv.DictReader((folder.parent / "o/out.csv").open()))
     header = "path start_s end_s score verdict label error seconds seconds_scored remark lowest "
     header += "lowest_start_s"
     assert list(rows[0]) == [*header.split(), "lowest_end_s", "precision"]
     assert {row["precision"] for row in rows} == {"fp32"}
     whole = [row for row in rows if not row["start_s"]]
-    assert [(row["path"], row["label"]) for row in whole] == [
-        (str(folder / "a.wav"), "1"),
-        (str(folder / "c.WAV"), "0"),
-    ]
+    listed = [(str(folder / "a.wav"), "1"), (str(folder / "c.WAV"), "0")]
+    assert [(row["path"], row["label"]) for row in whole] == listed
     written = json.loads((folder.parent / "o/out.json").read_text())
     assert (written["kind"], written["threshold"]) == ("score", threshold)
     assert {row["verdict"] for row in whole} == {"bona fide", "spoof"}
     for row, entry, name in zip(whole, written["recordings"], ("a.wav", "c.WAV"), strict=True):
-        assert (
-            float(row["score"])
-            == entry["score"]
-            == pytest.approx(detector.score_trial(folder / name), abs=1e-6)
-        )
+        expected = pytest.approx(detector.score_trial(folder / name), abs=1e-6)
+        assert float(row["score"]) == entry["score"] == expected
         verdict = "bona fide" if entry["score"] >= threshold else "spoof"
         assert row["verdict"] == entry["verdict"] == verdict
         windows = detector.score_over_time(folder / name, 0.25, 0.125)
         parts = [part for part in rows if part["path"] == row["path"] and part["start_s"]]
+        expected = [(window.start_s, window.end_s, window.score) for window in windows]
         for shown in (entry["windows"], parts):
-            assert [(float(w["start_s"]), float(w["end_s"]), float(w["score"])) for w in shown] == [
-                (w.start_s, w.end_s, w.score) for w in windows
-            ]
+            columns = [[float(w[name]) for w in shown] for name in ("start_s", "end_s", "score")]
+            assert list(zip(*columns, strict=True)) == expected
     assert sum("█" in line for line in lines) > 2
     assert "plots next to o/out.csv: 2" in errors
     for name in ("a", "c"):
@@ -325,18 +306,10 @@ def test_json_says_what_made_it_and_of_which_file(folder, score, network):
     assert (made["asdf"], made["torch"]) == (asdf.__version__, torch.__version__)
     assert made["network_sha256"] == hashlib.sha256(Path(network).read_bytes()).hexdigest()
     assert datetime.fromisoformat(made["date"]).utcoffset() == timedelta(0)
-    assert made["options"] == {
-        "threshold": None,
-        "precision": "fp32",
-        "engine": "packed" if is_available() else "plain",
-        "device": "cpu",
-        "max_samples": 16000,
-        "parts": False,
-        "speech_check": "off",
-        "trial": False,
-        "window": 1.0,
-        "hop": 0.5,
-    }
+    computed = {"precision": "fp32", "engine": "packed" if is_available() else "plain"}
+    heard = {"max_samples": 16000, "window": 1.0, "hop": 0.5, "trial": False, "parts": False}
+    others = {"threshold": None, "device": "cpu", "speech_check": "off"}
+    assert made["options"] == {**computed, **heard, **others}
     assert len(written["recordings"]) == 6
     for entry in written["recordings"]:
         content = (folder.parent / entry["path"]).read_bytes()
@@ -347,10 +320,8 @@ def test_a_network_of_computed_voices_says_so(folder, score, tmp_path, caplog):
     demo = settings()
     demo.recipe.training_sets = ("demo-train", "demo-partial-train")
     path = write_small_network(tmp_path / "demo.pt", demo)
-    remark = (
-        "this network was trained on the demo corpus, on computed voices: its scores say nothing "
-        "about real recordings"
-    )
+    trained = "this network was trained on the demo corpus, on computed voices"
+    remark = f"{trained}: its scores say nothing about real recordings"
     assert asdf.Detector(path, "cpu").remark == remark
     caplog.clear()
     score("recordings/a.wav", network=str(path))
@@ -363,10 +334,8 @@ def test_pictures_of_one_name_do_not_overwrite_each_other(folder, score):
     (folder / "more").mkdir()
     soundfile.write(folder / "more" / "a.wav", sound(6000, 9), 16000)
     score("recordings/a.wav", "recordings/more/a.wav", "--window", "1", "--csv", "out.csv")
-    assert sorted(path.name for path in folder.parent.glob("*.svg")) == [
-        "out - a (2).svg",
-        "out - a.svg",
-    ]
+    pictures = sorted(path.name for path in folder.parent.glob("*.svg"))
+    assert pictures == ["out - a (2).svg", "out - a.svg"]
 
 
 def test_the_longest_names_have_pictures_too(folder, score):
@@ -383,36 +352,31 @@ def test_a_calibrated_network_prints_llrs_and_verdicts(folder, score, expected, 
     lower, higher = sorted(expected)[2:4]
     scale, middle = 4 / (higher - lower), (lower + higher) / 2
     calibration = Calibration(scale, -scale * middle, 0.5, 0.05, 1.0, 10.0)
-    path = write_small_network(
-        tmp_path / "calibrated.pt", settings(), calibration=calibration.content()
-    )
+    path = tmp_path / "calibrated.pt"
+    write_small_network(path, settings(), calibration=calibration.content())
     words = ("recordings", "--csv", "out.csv", "--speech-check", "off")
     status, lines, errors = score(*words, network=str(path))
     assert status == 0
     llrs = [float(line.split("\t")[1]) for line in lines]
-    np.testing.assert_allclose(
-        llrs, scale * (np.array(expected) - middle), atol=1e-6 * scale + 5e-5
-    )
-    assert [line.split("\t")[2] for line in lines] == [
-        "bona fide" if llr >= 0.5 else "spoof" for llr in llrs
-    ]
+    ratios = scale * (np.array(expected) - middle)
+    np.testing.assert_allclose(llrs, ratios, atol=1e-6 * scale + 5e-5)
+    verdicts = ["bona fide" if llr >= 0.5 else "spoof" for llr in llrs]
+    assert [line.split("\t")[2] for line in lines] == verdicts
     assert "an accepted spoof 10" in errors
     assert (folder.parent / "out.csv").read_text().startswith("path,start_s,end_s,llr,verdict")
 
 
-def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
+def test_a_score_file_of_labelled_lists_has_the_networks_own_scores(
     folder, score, trials, tmp_path
 ):
     lines = [f"{name} {int(position < 2)}\n" for position, name in enumerate(NAMES)]
     (folder / "list.txt").write_text("".join(lines))
-    path = write_small_network(
-        tmp_path / "c.pt", settings(), calibration=Calibration(2.0, 1.0, 0.5).content()
-    )
+    calibration = Calibration(2.0, 1.0, 0.5).content()
+    path = write_small_network(tmp_path / "c.pt", settings(), calibration=calibration)
     status, _, _ = score(folder / "list.txt", "--scores", "scores.txt", network=str(path))
     assert status == 0
     written = read_scores(folder.parent / "scores.txt")
-    assert written.ids == NAMES
-    assert written.labels.tolist() == [1, 1, 0, 0, 0]
+    assert written.ids == NAMES and written.labels.tolist() == [1, 1, 0, 0, 0]
     np.testing.assert_allclose(written.scores, trials, atol=1e-6)
     length = json.loads((folder.parent / "scores.scored.json").read_text())
     assert length.pop("engine") == ("packed" if is_available() else "plain")
@@ -423,8 +387,7 @@ def test_a_score_file_of_labelled_lists_holds_the_networks_own_scores(
     assert length == {"min_samples": 4000, "max_samples": 16000, "precision": "fp32"}
     (folder / "b.flac").write_text("no sound")
     status, _, errors = score(folder / "list.txt", "--scores", "other.txt")
-    assert status == 1
-    assert "other.txt was not written" in errors
+    assert status == 1 and "other.txt was not written" in errors
     assert not (folder.parent / "other.txt").exists()
 
 
@@ -436,9 +399,8 @@ def test_a_folder_of_one_class_gets_a_score_file(folder, score):
     names = sorted(str(path.relative_to(folder.parent)) for path in folder.rglob("*.*"))
     assert sorted(row[0] for row in rows) == names and {row[1] for row in rows} == {"1"}
     _, lines, _ = score("recordings", "--trial")
-    assert sorted(float(line.split("\t")[1]) for line in lines) == pytest.approx(
-        sorted(float(row[2]) for row in rows), abs=1e-4
-    )
+    shown = sorted(float(line.split("\t")[1]) for line in lines)
+    assert shown == pytest.approx(sorted(float(row[2]) for row in rows), abs=1e-4)
     assert score("recordings", "--label", "spoof", "--scores", "fakes.txt")[0] == 0
     assert (folder.parent / "fakes.txt").read_text().count(" 0 ") == len(rows)
 
@@ -485,18 +447,14 @@ def test_mistakes_end_with_2_before_any_work(folder, score, words, message):
     assert not list(folder.parent.glob("*.csv"))
 
 
+ALONE = [("list.txt",), ("-",), ("recordings/a.wav",), ("recordings/a.wav", "recordings/e.mp3")]
+ALONE.append(("recordings", "recordings/e.mp3"))
+
+
 @pytest.mark.parametrize(
     ("words", "network", "recordings"),
     [
-        (("recordings/a.wav",), "small", ("recordings/a.wav",)),
-        (
-            ("recordings/a.wav", "recordings/e.mp3"),
-            "small",
-            ("recordings/a.wav", "recordings/e.mp3"),
-        ),
-        (("recordings", "recordings/e.mp3"), "small", ("recordings", "recordings/e.mp3")),
-        (("list.txt",), "small", ("list.txt",)),
-        (("-",), "small", ("-",)),
+        *((words, "small", words) for words in ALONE),
         (("net.pt", "recordings"), "net.pt", ("recordings",)),
         (("small", "recordings/a.wav", "-"), "small", ("recordings/a.wav", "-")),
         (("hub:org/name", "a.wav"), "hub:org/name", ("a.wav",)),
@@ -535,14 +493,11 @@ def test_names_stay_one_field_and_no_formula(folder, score):
     words = (folder / "list.txt", "=cmd.wav", folder / odd)
     status, lines, _ = score(*words, "--csv", "o.csv", "--json", "o.json")
     assert status == 1
-    assert [line.split("\t")[0].rpartition("/")[2] for line in lines] == [
-        *("a.wav", r"\udcff.wav", r"bad\udcfe.wav", "=cmd.wav", r"a\tb\nc.wav")
-    ]
+    names = ["a.wav", r"\udcff.wav", r"bad\udcfe.wav", "=cmd.wav", r"a\tb\nc.wav"]
+    assert [line.split("\t")[0].rpartition("/")[2] for line in lines] == names
     assert len({lines[index].split("\t")[1] for index in (0, 1, 3, 4)}) == 1
     assert lines[2].endswith("\terror")
     rows = list(csv.reader((folder.parent / "o.csv").open(encoding="utf-8")))
-    assert [row[0].rpartition("/")[2] for row in rows[2:5]] == [
-        *(r"\udcff.wav", r"bad\udcfe.wav", "'=cmd.wav")
-    ]
+    assert [row[0].rpartition("/")[2] for row in rows[2:5]] == [*names[1:3], "'=cmd.wav"]
     written = json.loads((folder.parent / "o.json").read_text())
     assert written["recordings"][3]["path"] == "=cmd.wav"

@@ -1,7 +1,5 @@
 """Parts of a list that Slurm scores: words, scripts, mistakes."""
 
-from __future__ import annotations
-
 import pytest
 
 from asdf.__main__ import main

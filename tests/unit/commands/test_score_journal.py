@@ -1,7 +1,5 @@
 """What was added is there after any end, and is taken up by the same work alone, in parts too."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

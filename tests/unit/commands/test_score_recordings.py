@@ -1,5 +1,7 @@
 """What files, folders and lists stand for."""
 
+from pathlib import Path
+
 import pytest
 
 from asdf.commands.score_recordings import find_recordings
@@ -9,16 +11,8 @@ from asdf.trials.lists import read_list
 
 @pytest.fixture
 def tree(tmp_path):
-    for name in (
-        "b/2.flac",
-        "b/1.WAV",
-        "a.mp3",
-        "a.M4A",
-        "b/._1.WAV",
-        "b/notes.txt",
-        "b/c/3.opus",
-        "cover.jpg",
-    ):
+    names = "b/2.flac b/1.WAV a.mp3 a.M4A b/._1.WAV b/notes.txt b/c/3.opus cover.jpg"
+    for name in names.split():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     return tmp_path
@@ -29,19 +23,12 @@ def names(recordings, base):
 
 
 def test_a_folder_is_searched_to_the_bottom(tree):
-    assert names(find_recordings([str(tree)]), tree) == [
-        "a.M4A",
-        "a.mp3",
-        "b/1.WAV",
-        "b/2.flac",
-        "b/c/3.opus",
-    ]
+    expected = ["a.M4A", "a.mp3", "b/1.WAV", "b/2.flac", "b/c/3.opus"]
+    assert names(find_recordings([str(tree)]), tree) == expected
 
 
 def test_named_twice_is_scored_once(tree):
-    recordings = find_recordings(
-        [str(tree / "b" / "2.flac"), str(tree / "b"), str(tree / "cover.jpg")]
-    )
+    recordings = find_recordings([str(tree / name) for name in ("b/2.flac", "b", "cover.jpg")])
     assert names(recordings, tree) == ["b/2.flac", "b/1.WAV", "b/c/3.opus", "cover.jpg"]
 
 
@@ -59,16 +46,10 @@ def test_lists_of_paths_and_lists_with_labels(tree):
     (tree / "plain.lst").write_text("b/2.flac\n\n/elsewhere/x 1.wav\n")
     (tree / "labelled.txt").write_text("b/1.WAV 1\nb/2.flac 0\n")
     plain = find_recordings([str(tree / "plain.lst")])
-    assert [str(recording.path) for recording in plain] == [
-        str(tree / "b/2.flac"),
-        "/elsewhere/x 1.wav",
-    ]
+    assert [each.path for each in plain] == [tree / "b/2.flac", Path("/elsewhere/x 1.wav")]
     assert {recording.label for recording in plain} == {None}
     labelled = find_recordings([str(tree / "labelled.txt")])
-    assert [(recording.name, recording.label) for recording in labelled] == [
-        ("b/1.WAV", 1),
-        ("b/2.flac", 0),
-    ]
+    assert [(each.name, each.label) for each in labelled] == [("b/1.WAV", 1), ("b/2.flac", 0)]
     assert names(labelled, tree) == ["b/1.WAV", "b/2.flac"]
     table = "utterance\tlabel\tattack\nb/1.WAV\t1\t-\nb/2.flac\t0\tA01\n"
     (tree / "trials.tsv").write_text(table)
@@ -91,10 +72,7 @@ def test_lists_of_paths_and_lists_with_labels(tree):
 def test_a_csv_of_paths_and_labels_is_a_list(tree, content, name):
     (tree / name).write_text(content)
     recordings = find_recordings([str(tree / name)])
-    assert [(recording.name, recording.label) for recording in recordings] == [
-        ("b/1,x.WAV", 1),
-        ("b/2.flac", 0),
-    ]
+    assert [(each.name, each.label) for each in recordings] == [("b/1,x.WAV", 1), ("b/2.flac", 0)]
     assert names(recordings, tree) == ["b/1,x.WAV", "b/2.flac"]
     trials = read_list(tree / name, tree)
     assert (trials.ids, trials.labels.tolist()) == (["b/1,x.WAV", "b/2.flac"], [1, 0])

@@ -1,7 +1,5 @@
 """What people see of `python -m asdf score` on a real terminal, and pipes do not."""
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os
@@ -50,14 +48,9 @@ def on_terminal(python: str, folder: Path, *options: str, **variables: str) -> t
         if name not in variables:
             environment.pop(name, None)
     words = ["score", "network.pt", "in", "--device", "cpu", *options]
-    process = subprocess.Popen(
-        [python, "-m", "asdf", *words],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=screens[0][1],
-        stderr=screens[1][1],
-    )
+    streams = {"stdin": subprocess.DEVNULL, "stdout": screens[0][1], "stderr": screens[1][1]}
+    command = [python, "-m", "asdf", *words]
+    process = subprocess.Popen(command, cwd=folder, env=environment, **streams)
     for _, inner in screens:
         os.close(inner)
     shown = [read_all(outer).replace("\r\n", "\n") for outer, _ in screens]
@@ -88,12 +81,9 @@ def test_a_terminal_gets_columns_and_a_summary_and_a_pipe_what_it_always_got(war
     plain = [COLOURS.sub("", line) for line in lines]
     assert max(map(len, plain)) <= COLUMNS
     rows = [line for line in plain[:-1] if not line.startswith("    ")]
-    piped = subprocess.run(
-        [warm(), "-m", "asdf", "score", "network.pt", "in", "--threshold", "-1000"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    ).stdout.splitlines()
+    command = [warm(), "-m", "asdf", "score", "network.pt", "in", "--threshold", "-1000"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    piped = done.stdout.splitlines()
     cells = {line.split("\t")[0]: line.split("\t")[1:] for line in piped}
     long = f"in/{LONG}"
     assert list(cells) == ["in/b.wav", "in/c.wav", "in/d.wav", long]

@@ -1,7 +1,5 @@
 """The formulas of the official packages as plain loops over trials, independent of `asdf`."""
 
-from __future__ import annotations
-
 import math
 
 
@@ -10,9 +8,8 @@ def det_points(bona_fide: list[float], spoof: list[float]) -> list[tuple[float, 
 
     `sorted` leaves bona fide first in ties.
     """
-    trials = sorted(
-        [(s, True) for s in bona_fide] + [(s, False) for s in spoof], key=lambda trial: trial[0]
-    )
+    trials = [(s, True) for s in bona_fide] + [(s, False) for s in spoof]
+    trials.sort(key=lambda trial: trial[0])
     missed = rejected = 0
     points = [(0.0, 1.0, trials[0][0] - 0.001)]
     for score, is_bona_fide in trials:
@@ -23,17 +20,15 @@ def det_points(bona_fide: list[float], spoof: list[float]) -> list[tuple[float, 
 
 
 def eer(bona_fide: list[float], spoof: list[float]) -> tuple[float, float]:
-    frr, far, threshold = min(
-        det_points(bona_fide, spoof), key=lambda point: abs(point[0] - point[1])
-    )
+    points = det_points(bona_fide, spoof)
+    frr, far, threshold = min(points, key=lambda point: abs(point[0] - point[1]))
     return (frr + far) / 2, threshold
 
 
 def min_dcf(bona_fide, spoof, prior=0.05, miss=1, fa=10):
-    costs = [
-        miss * (1 - prior) * frr + fa * prior * far for frr, far, _ in det_points(bona_fide, spoof)
-    ]
-    return min(costs) / min(miss * (1 - prior), fa * prior)
+    c_miss, c_fa = miss * (1 - prior), fa * prior
+    points = det_points(bona_fide, spoof)
+    return min(c_miss * frr + c_fa * far for frr, far, _ in points) / min(c_miss, c_fa)
 
 
 def act_dcf(bona_fide: list[float], spoof: list[float]) -> float:
@@ -61,42 +56,32 @@ def min_cllr(bona_fide: list[float], spoof: list[float]) -> float:
     def mean(i: int, j: int) -> float:
         return sum(ones[i : j + 1]) / sum(ones[i : j + 1] + zeros[i : j + 1])
 
-    total = 0.0
+    total, odds = 0.0, len(bona_fide) / len(spoof)
     for k in range(len(values)):
         p = max(min(mean(i, j) for j in range(k, len(values))) for i in range(k + 1))
         if ones[k]:
-            total += (
-                ones[k] / len(bona_fide) * math.log2(1 + (1 - p) / p * len(bona_fide) / len(spoof))
-            )
+            total += ones[k] / len(bona_fide) * math.log2(1 + (1 - p) / p * odds)
         if zeros[k]:
-            total += (
-                zeros[k] / len(spoof) * math.log2(1 + p / (1 - p) * len(spoof) / len(bona_fide))
-            )
+            total += zeros[k] / len(spoof) * math.log2(1 + p / (1 - p) / odds)
     return total / 2
 
 
 def tandem_points(tar, non, spf):
     """(miss, nontarget false alarms, spoof false alarms, threshold), one trial at a time."""
-    trials = sorted(
-        [(s, 0) for s in tar] + [(s, 1) for s in non] + [(s, 2) for s in spf],
-        key=lambda trial: trial[0],
-    )
+    trials = [(score, kind) for kind, scores in enumerate((tar, non, spf)) for score in scores]
+    trials.sort(key=lambda trial: trial[0])
     passed = [0, 0, 0]
     points = [(0.0, 1.0, 1.0, trials[0][0])]
     for score, kind in trials:
         passed[kind] += 1
-        points.append(
-            (passed[0] / len(tar), 1 - passed[1] / len(non), 1 - passed[2] / len(spf), score)
-        )
+        miss, fa, spoof_fa = (n / len(k) for n, k in zip(passed, (tar, non, spf), strict=True))
+        points.append((miss, 1 - fa, 1 - spoof_fa, score))
     return points
 
 
 def a_dcf(tar: list[float], non: list[float], spf: list[float]) -> float:
-    costs = [
-        0.9405 * miss + 0.095 * fa + 0.5 * spoof_fa
-        for miss, fa, spoof_fa, _ in tandem_points(tar, non, spf)
-    ]
-    return min(costs) / 0.595
+    points = tandem_points(tar, non, spf)
+    return min(0.9405 * miss + 0.095 * fa + 0.5 * spoof for miss, fa, spoof, _ in points) / 0.595
 
 
 def t_eer(asv: tuple[list[float], ...], cm: tuple[list[float], ...]) -> float | None:

@@ -1,7 +1,5 @@
 """Bootstrap intervals against trials really drawn, written out and sorted again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,9 +20,8 @@ from asdf.metrics.intervals import (
 from asdf.tasks.studies.over_seeds import draw_seeds
 from tests.unit.metrics.strategies import scores_of
 
-_values = st.lists(
-    st.tuples(st.integers(-4, 4), st.integers(0, 3)), min_size=1, max_size=12
-).filter(lambda pairs: any(weight for _, weight in pairs))
+_pairs = st.lists(st.tuples(st.integers(-4, 4), st.integers(0, 3)), min_size=1, max_size=12)
+_values = _pairs.filter(lambda pairs: any(weight for _, weight in pairs))
 
 
 @settings(max_examples=150, deadline=None)
@@ -86,9 +83,8 @@ def test_speakers_that_differ_widen_the_interval():
     names = np.repeat([f"s{i}" for i in range(12)], 60)
     labels = np.tile([1, 0, 0], 240)
     offsets = np.repeat(rng.normal(0, 1.5, 12), 60)
-    scores = Scores(
-        [f"u{i}" for i in range(720)], labels, rng.normal(0, 1, 720) + 2 * labels + offsets
-    )
+    values = rng.normal(0, 1, 720) + 2 * labels + offsets
+    scores = Scores([f"u{i}" for i in range(720)], labels, values)
     trials = confidence_intervals(scores).eer
     speakers = confidence_intervals(scores, speakers=names.tolist()).eer
     assert speakers.value == trials.value
@@ -143,9 +139,8 @@ def test_few_speakers_have_a_wider_interval_than_percentiles():
     names = np.repeat([f"s{index}" for index in range(6)], 30)
     labels = np.tile([1, 0, 0], 60)
     offsets = np.repeat(rng.normal(0, 0.7, 6), 30)
-    scores = Scores(
-        [f"u{i}" for i in range(180)], labels, rng.normal(0, 1, 180) + 2 * labels + offsets
-    )
+    values = rng.normal(0, 1, 180) + 2 * labels + offsets
+    scores = Scores([f"u{i}" for i in range(180)], labels, values)
     interval = confidence_intervals(scores, speakers=names.tolist()).eer
     drawn = []
     for weights in speaker_draws(labels, names.tolist(), 1000, np.random.default_rng(0)):
@@ -258,9 +253,8 @@ def test_the_paired_test_is_that_of_the_difference_over_its_deviation():
             pair.append(eer(bona_fide, np.repeat(scores.spoof, weights.spoof))[0])
         drawn.append(pair[1] - pair[0])
     deviation = np.std(drawn)
-    assert tested.eer.p_value == pytest.approx(
-        2 * stats.norm.sf(abs(tested.eer.value) / deviation), rel=1e-9
-    )
+    expected = 2 * stats.norm.sf(abs(tested.eer.value) / deviation)
+    assert tested.eer.p_value == pytest.approx(expected, rel=1e-9)
     # Zero is outside of the interval where p is below .05.
     reach = stats.norm.ppf(0.975) * deviation
     assert tested.eer.high - tested.eer.value == pytest.approx(reach)

@@ -48,10 +48,8 @@ def test_two_scores_have_a_closed_solution():
 )
 def test_cllr_never_rises_and_the_eer_stays(seed, distance, shift, size):
     rng = np.random.default_rng(seed)
-    bona_fide, spoof = (
-        size * (rng.normal(distance, 1, 40) + shift),
-        size * (rng.normal(0, 1, 60) + shift),
-    )
+    bona_fide = size * (rng.normal(distance, 1, 40) + shift)
+    spoof = size * (rng.normal(0, 1, 60) + shift)
     if bona_fide.min() >= spoof.max():
         return
     try:
@@ -113,41 +111,29 @@ def test_the_bayes_threshold_of_costs():
 
 
 def test_it_comes_back_from_a_network_file():
-    for calibration in (
-        Calibration(1.5, -2.0, 0.25),
-        Calibration(1.5, -2.0, 0.25, 0.05, 1.0, 10.0),
-    ):
+    for costs in ((), (0.05, 1.0, 10.0)):
+        calibration = Calibration(1.5, -2.0, 0.25, *costs)
         assert read_calibration(calibration.content(), "net.pt") == calibration
     assert read_calibration(None, "net.pt") is None
 
 
 def test_an_entry_of_before_is_read_and_written_as_it_was():
     """Bounds, intervals and methods are no part of it."""
-    entry = {
-        "scale": 1.5,
-        "offset": -2.0,
-        "threshold": 0.25,
-        "spoof_prior": None,
-        "miss": None,
-        "false_alarm": None,
-        "set": "dev",
-        "bona_fide": 80,
-        "spoof": 120,
-    }
+    entry = {"scale": 1.5, "offset": -2.0, "threshold": 0.25}
+    entry |= dict.fromkeys(("spoof_prior", "miss", "false_alarm"))
+    entry |= {"set": "dev", "bona_fide": 80, "spoof": 120}
     calibration = read_calibration(entry, "net.pt")
     assert calibration.content() == entry
     assert list(calibration.content()) == list(entry)
     assert calibration.llr([100.0, -100.0]).tolist() == [148.0, -152.0]
     assert calibration.describe_limit(100.0) == ""
-    assert calibration.describe_origin() == (
-        "calibrated on dev: 80 bona fide and 120 spoofed recordings"
-    )
+    origin = "calibrated on dev: 80 bona fide and 120 spoofed recordings"
+    assert calibration.describe_origin() == origin
 
 
 def test_llrs_end_at_the_bounds():
-    calibration = Calibration(
-        2.0, 1.0, 0.0, bona_fide=80, spoof=120, lowest_llr=-3.0, highest_llr=4.0
-    )
+    bounds = {"lowest_llr": -3.0, "highest_llr": 4.0}
+    calibration = Calibration(2.0, 1.0, 0.0, bona_fide=80, spoof=120, **bounds)
     assert calibration.llr([-9.0, -1.0, 1.0, 9.0]).tolist() == [-3.0, -1.0, 3.0, 4.0]
     assert calibration.unbounded_llr([-9.0, 9.0]).tolist() == [-17.0, 19.0]
     assert calibration.describe_limit(9.0) == "LLR at the limit of what 80 + 120 recordings support"

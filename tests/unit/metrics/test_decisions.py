@@ -1,6 +1,6 @@
 """Decisions at a threshold: the numbers of scikit-learn, and thresholds that another set gives."""
 
-from __future__ import annotations
+from functools import partial
 
 import numpy as np
 import pytest
@@ -65,10 +65,8 @@ def test_values_of_scikit_learn(scores, threshold):
     }
     for label, name in ((1, "bona_fide"), (0, "spoof")):
         for metric in ("f1", "precision", "recall"):
-            function = getattr(metrics, f"{metric}_score")
-            expected[f"{metric}_{name}"] = function(
-                labels, decided, pos_label=label, zero_division=0
-            )
+            score = partial(getattr(metrics, f"{metric}_score"), labels, decided)
+            expected[f"{metric}_{name}"] = score(pos_label=label, zero_division=0)
     values = decide(scores_of(*scores), Threshold(threshold, "")).confusion.values()
     assert values == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
@@ -113,9 +111,8 @@ def test_thresholds_lie_between_scores():
     huge = np.finfo(float).max
     curve = DetCurve.of([huge], [np.nextafter(huge, 0)])
     assert choose_threshold(curve, "best-f1") == huge
-    assert set(THRESHOLD_RULES) == {
-        "eer", "min-dcf", "best-f1", "best-accuracy", "best-balanced-accuracy",
-    }  # fmt: skip
+    rules = "eer min-dcf best-f1 best-accuracy best-balanced-accuracy"
+    assert set(THRESHOLD_RULES) == set(rules.split())
 
 
 @pytest.mark.parametrize("offset", [0.0, -3.7, 1e9])
@@ -150,15 +147,11 @@ def test_intervals_hold_the_value_and_follow_the_seed():
 
 def test_speakers_are_drawn_whole():
     """Of two speakers, one always right and one always wrong, a draw has both, or one alone."""
-    scores = Scores(
-        ["a1", "a2", "b1", "b2"], np.array([1, 0, 1, 0]), np.array([1.0, -1.0, -1.0, 1.0])
-    )
+    scores = Scores(list("abcd"), np.array([1, 0, 1, 0]), np.array([1.0, -1.0, -1.0, 1.0]))
     decisions = decide(scores, Threshold(0.0, ""), speakers=["a", "a", "b", "b"], replicates=200)
     interval = decisions.speaker_intervals["accuracy"]
     # Two speakers say next to nothing of others.
-    assert interval.value == 0.5
-    assert interval.low < 0.01
-    assert interval.high > 0.99
+    assert interval.value == 0.5 and interval.low < 0.01 and interval.high > 0.99
 
 
 def test_decisions_without_an_error_have_exact_bounds():
@@ -171,9 +164,8 @@ def test_decisions_without_an_error_have_exact_bounds():
         assert (interval.value, interval.high) == (1, 1)
         assert interval.low == pytest.approx(0.025 ** (1 / trials))
     # A rate of which no trial is right is bounded from above.
-    wrong = decide(
-        scores_of(np.full(50, -1.0), np.full(20, -1.0)), Threshold(0.0, ""), replicates=9
-    )
+    all_wrong = scores_of(np.full(50, -1.0), np.full(20, -1.0))
+    wrong = decide(all_wrong, Threshold(0.0, ""), replicates=9)
     recall = wrong.intervals["recall_bona_fide"]
     assert (recall.low, recall.value) == (0, 0)
     assert recall.high == pytest.approx(1 - 0.025 ** (1 / 50))
@@ -183,17 +175,15 @@ def test_a_summary_has_decisions_by_condition():
     scores = scores_of(BONA_FIDE, SPOOF)
     kinds = ["speech", "speech", "music", "music", "speech", "music"]
     trials = TrialList(scores.ids, scores.labels, columns={"type": kinds})
-    summary = summarise(
-        "s", "", scores, trials, by=("type",), replicates=0, threshold=Threshold(0.0, "stated")
-    )
+    options = {"by": ("type",), "replicates": 0}
+    summary = summarise("s", "", scores, trials, threshold=Threshold(0.0, "stated"), **options)
     speech, music = sorted(summary.conditions, key=lambda c: c.value, reverse=True)
     assert speech.decisions == Confusion(2, 0, 0, 1)
     assert music.decisions == Confusion(1, 1, 1, 0)
     # The mean counts each kind the same, as track 2 of AT-ADD does.
     assert summary.average_decisions("type")["macro_f1"] == (1 + (2 / 4 + 0) / 2) / 2
-    without = summarise("s", "", scores, trials, by=("type",), replicates=0)
-    assert without.decisions is None
-    assert without.average_decisions("type") == {}
+    without = summarise("s", "", scores, trials, **options)
+    assert without.decisions is None and without.average_decisions("type") == {}
 
 
 def test_decisions_that_are_turned_round():

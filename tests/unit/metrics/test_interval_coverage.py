@@ -6,8 +6,6 @@ so few sets the share itself is known only to some points: what is asserted is t
 .93 to .97 is not contradicted, by the .1 % and 99.9 % quantiles of the binomial distribution.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -176,9 +174,7 @@ def test_over_speakers(speakers):
 
 def sasv_scores(rng: np.random.Generator, speakers: int = 0) -> SasvScores:
     kinds = np.repeat([0, 1, 2], [100, 200, 300]).astype(np.int8)
-    names = (
-        [f"s{i}" for i in rng.integers(speakers, size=600).tolist()] if speakers else ["s"] * 600
-    )
+    names = [f"s{i}" for i in rng.integers(max(speakers, 1), size=600).tolist()]
     trials = SasvTrials(names, [f"u{i}" for i in range(600)], kinds)
     return SasvScores(trials, sasv=rng.normal(np.array([3.0, 0.0, 1.0])[kinds], 1))
 

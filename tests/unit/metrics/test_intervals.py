@@ -1,7 +1,5 @@
 """Student's t and exact intervals of proportions, held against scipy's."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

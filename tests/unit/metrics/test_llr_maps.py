@@ -1,7 +1,5 @@
 """Maps to LLRs against scikit-learn and scipy, and that each of them rises."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -34,9 +34,8 @@ def test_cross_entropies_are_those_of_the_package_of_the_nfi():
     """Values of lir 1.3.1, `calculate_ece` and `IsotonicCalibrator`, on the same scores."""
     entropy = EmpiricalCrossEntropy.of(CURVE, LOG10_ODDS)
     assert entropy.llrs == pytest.approx([0.06816715, 0.57458546, 0.69161266, 0.30106056], abs=1e-8)
-    assert entropy.calibrated == pytest.approx(
-        [0.05939006, 0.48372734, 0.56855456, 0.23559439], abs=1e-8
-    )
+    calibrated = [0.05939006, 0.48372734, 0.56855456, 0.23559439]
+    assert entropy.calibrated == pytest.approx(calibrated, abs=1e-8)
     assert entropy.reference == pytest.approx([0.08013605, 0.79546088, 1, 0.43949699], abs=1e-8)
 
 

@@ -1,6 +1,4 @@
-"""The results table, its files and the breakdown by condition."""
-
-from __future__ import annotations
+"""The results table, its files, the breakdown by condition, and which system leads."""
 
 import json
 from dataclasses import asdict
@@ -20,19 +18,13 @@ from asdf.evaluation import (
     write_results,
 )
 from asdf.metrics.results import MetricValue
+from asdf.metrics.summary import leaders
 from asdf.trials.how_scored import PUBLISHED, HowScored
+from tests.unit.metrics.strategies import scores_of
 
-RAWGAT = Result(
-    0.010601347517626343,
-    1.4512664079666138,
-    0.029893113388380865,
-    0.0443953647,
-    0.06625195,
-    7355,
-    63882,
-)
-SMALL = evaluate(Scores(list("abcdefghi"), np.array([1, 1, 1, 1, 0, 0, 0, 0, 0]),
-                        np.array([2, 1, 0.5, -0.2, -1, -2, 0.1, 0.6, -3])))  # fmt: skip
+RATES = (0.010601347517626343, 1.4512664079666138, 0.029893113388380865, 0.0443953647, 0.06625195)
+RAWGAT = Result(*RATES, 7355, 63882)
+SMALL = evaluate(scores_of([2, 1, 0.5, -0.2], [-1, -2, 0.1, 0.6, -3]))
 ROWS = [
     Row("7", "asvspoof19-eval", RAWGAT, HowScored(PUBLISHED, "bf16")),
     ("average", "small", SMALL),
@@ -41,8 +33,7 @@ ROWS = [
 
 def test_costs_are_those_that_are_asked_for():
     # One bona fide trial of four is rejected at the threshold 0, and one spoof of two accepted.
-    labels, values = np.array([1, 1, 1, 1, 0, 0]), np.array([3.0, 2.5, 2.0, -0.5, -1.0, 1.0])
-    scores = Scores(list("abcdef"), labels, values)
+    scores = scores_of([3.0, 2.5, 2.0, -0.5], [-1.0, 1.0])
     equal = evaluate(scores, DetectionCost(spoof_prior=0.5, miss=1, false_alarm=1))
     assert (equal.min_dcf, equal.act_dcf) == (0.25, 0.75)
 
@@ -63,26 +54,13 @@ def test_files_hold_the_rows_with_all_digits_and_the_same_bytes(tmp_path):
     first = {p.name: p.read_bytes() for p in (tmp_path / "results").iterdir()}
     assert set(first) == {"results.txt", "results.json"}
     assert first["results.txt"].decode() == results_table(ROWS)
-    assert json.loads(first["results.json"]) == [
-        {
-            "epoch": "7",
-            "set": "asvspoof19-eval",
-            **asdict(RAWGAT),
-            "scored_length": {"min_samples": 64600, "max_samples": 64600},
-            "scoring_precision": "bf16",
-            "trained_on": None,
-            "chose_network": None,
-        },
-        {
-            "epoch": "average",
-            "set": "small",
-            **asdict(SMALL),
-            "scored_length": None,
-            "scoring_precision": None,
-            "trained_on": None,
-            "chose_network": None,
-        },
-    ]
+    rawgat, small = json.loads(first["results.json"])
+    role = {"trained_on": None, "chose_network": None}
+    length = {"min_samples": 64600, "max_samples": 64600}
+    how = {"scored_length": length, "scoring_precision": "bf16", **role}
+    assert rawgat == {"epoch": "7", "set": "asvspoof19-eval", **asdict(RAWGAT), **how}
+    how = {"scored_length": None, "scoring_precision": None, **role}
+    assert small == {"epoch": "average", "set": "small", **asdict(SMALL), **how}
     write_results(tmp_path / "results", ROWS)
     assert {p.name: p.read_bytes() for p in (tmp_path / "results").iterdir()} == first
 
@@ -100,11 +78,7 @@ def test_a_metric_that_chose_networks_is_a_column_and_an_entry(tmp_path):
 
 
 def _conditions() -> tuple[Scores, list[str]]:
-    scores = Scores(
-        [f"u{i}" for i in range(8)],
-        np.array([1, 1, 1, 0, 0, 0, 0, 0]),
-        np.array([1.0, 2.0, 3.0, 2.5, 0.0, 3.5, -1.0, 5.0]),
-    )
+    scores = scores_of([1.0, 2.0, 3.0], [2.5, 0.0, 3.5, -1.0, 5.0])
     return scores, ["c1", "c2", "c2", "c2", "c1", "c2", "c1", "c3"]
 
 
@@ -129,3 +103,48 @@ def test_by_condition_wants_both_classes_and_one_value_a_trial():
         by_condition(scores, values[:-1])
     with pytest.raises(AsdfError, match="no bona fide trial"):
         by_condition(Scores(["a"], np.array([0]), np.array([1.0])), ["A01"])
+
+
+RNG = np.random.default_rng(7)
+LABELS = np.array([1] * 300 + [0] * 300)
+NOISE = RNG.normal(size=600)
+IDS = [f"u{i}" for i in range(600)]
+GOOD = Scores(IDS, LABELS, NOISE + 3 * LABELS)
+WEAK = Scores(IDS, LABELS, NOISE + 1 * LABELS)
+NEAR = Scores(IDS, LABELS, NOISE + 3 * LABELS + 0.3 * RNG.normal(size=600))
+
+
+def leading(*systems: Scores, replicates: int = 200) -> dict[str, int]:
+    results = [evaluate(system) for system in systems]
+    return leaders(results, lambda index: (systems[index], None), replicates)
+
+
+def test_one_that_is_better_by_far_leads():
+    assert leading(WEAK, GOOD, WEAK) == {"eer": 1, "min_dcf": 1}
+
+
+def test_the_lowest_of_systems_that_chance_separates_does_not():
+    good, near = evaluate(GOOD), evaluate(NEAR)
+    assert (good.eer, good.min_dcf) != (near.eer, near.min_dcf)
+    assert leading(GOOD, NEAR, WEAK) == {}
+
+
+def test_none_leads_where_the_lowest_value_is_shared():
+    assert leading(GOOD, GOOD, WEAK) == {}
+
+
+def test_none_leads_alone_or_untested_or_on_other_trials():
+    assert leading(GOOD) == {}
+    assert leading(GOOD, WEAK, replicates=0) == {}
+    other = Scores([f"v{i}" for i in range(600)], LABELS, WEAK.scores)
+    assert leading(GOOD, other) == {}
+
+
+def test_speakers_are_drawn_where_they_are_known():
+    """Of two speakers one alone may be drawn, on which the systems are equal."""
+    shift = np.where(np.arange(600) % 2, 2.0, 0.0)
+    better = Scores(IDS, LABELS, NOISE + LABELS * (1 + shift))
+    results = [evaluate(WEAK), evaluate(better)]
+    speakers = [f"s{i % 2}" for i in range(600)]
+    assert leaders(results, lambda i: ((WEAK, better)[i], None), 200) == {"eer": 1, "min_dcf": 1}
+    assert leaders(results, lambda i: ((WEAK, better)[i], speakers), 200) == {}

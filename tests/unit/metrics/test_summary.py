@@ -1,7 +1,5 @@
 """What a summary holds: pooled metrics, intervals, conditions, findings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -23,9 +21,7 @@ COLUMNS = {
     "speaker": [f"s{i % 13}" for i in range(COUNT)],
     "attack": ["-" if label else f"A{i % 2}" for i, label in enumerate(LABELS)],
     # c2 is of bona fide trials only, c3 of spoofs only; an unknown value is no condition
-    "codec": [
-        "" if i < 3 else "c2" if i == 5 else "c3" if i == 6 else f"c{i % 2}" for i in range(COUNT)
-    ],
+    "codec": ["", "", "", "c1", "c0", "c2", "c3", *(f"c{i % 2}" for i in range(7, COUNT))],
     "vocoder": ["bonafide" if label else f"v{i % 4}" for i, label in enumerate(LABELS)],
     "constant": ["x"] * COUNT,
 }
@@ -93,12 +89,14 @@ def test_attacks_of_the_score_file_do_without_a_protocol():
 
 
 def test_intervals_are_those_of_the_bootstrap():
-    reports = []
-    summary = summarise(
-        "s", "", SCORES, TRIALS, replicates=100, seed=4, progress=lambda *done: reports.append(done)
-    )
-    assert summary.intervals == confidence_intervals(SCORES, replicates=100, seed=4)
-    by_speaker = confidence_intervals(SCORES, speakers=COLUMNS["speaker"], replicates=100, seed=4)
+    reports, options = [], {"replicates": 100, "seed": 4}
+
+    def progress(*done: int) -> None:
+        reports.append(done)
+
+    summary = summarise("s", "", SCORES, TRIALS, progress=progress, **options)
+    assert summary.intervals == confidence_intervals(SCORES, **options)
+    by_speaker = confidence_intervals(SCORES, speakers=COLUMNS["speaker"], **options)
     assert summary.speaker_intervals == by_speaker
     assert by_speaker != summary.intervals
     assert reports[-1] == (200, 200)
@@ -146,16 +144,12 @@ def test_an_asv_system_that_accepts_no_spoof_leaves_the_tdcf_undefined():
 def test_errors_name_the_system():
     broken = Scores(SCORES.ids, LABELS, np.where(np.arange(COUNT) == 5, np.nan, SCORES.scores))
     alone = [Scores(SCORES.ids, np.full(COUNT, label), SCORES.scores) for label in (0, 1)]
-    turned = TrialList(SCORES.ids, 1 - LABELS)
+    turned, single = TrialList(SCORES.ids, 1 - LABELS), TrialList(["u0"], LABELS[:1])
     for message, *arguments in (
         ("all 240 trials are of one class, none is bona fide", alone[0]),
         ("all 240 trials are of one class, none is spoof", alone[1]),
         ("1 of 240 scores are NaN or infinite, the first one of 'u5'", broken),
-        (
-            "239 of 240 scored trials are not in the protocol: 'u1', 'u2'",
-            SCORES,
-            TrialList(["u0"], LABELS[:1]),
-        ),
+        ("239 of 240 scored trials are not in the protocol: 'u1', 'u2'", SCORES, single),
         ("240 of 240 trials are labelled differently .* All of them", SCORES, turned),
     ):
         with pytest.raises(AsdfError, match=f"^mine: {message}"):

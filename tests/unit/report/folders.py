@@ -1,7 +1,5 @@
 """Folders of runs as recipes leave them, small and the same each time."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs of a few seeds, with the settings that recipes record."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +31,13 @@ def make_seeded_run(folder: Path, seed: int, *, shift: float = 2.0, **settings: 
     with (folder / "settings.py").open("a") as file:
         file.writelines(lines)
     return folder
+
+
+def make_configurations(base: Path, **shifts: float) -> list[Path]:
+    """Write three seeds, scored on `eval`, of each configuration, whose classes are apart so."""
+    folders = []
+    for name, shift in shifts.items():
+        for seed in range(3):
+            options = {"shift": shift, "sets": ("eval",), "own__shift": shift}
+            folders.append(make_seeded_run(base / f"{name}-seed{seed}", seed, **options))
+    return folders

@@ -1,7 +1,5 @@
 """Results of source tracing and localisation as stage 3 leaves them, with values by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

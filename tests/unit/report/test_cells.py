@@ -1,7 +1,5 @@
 """Tables as data and as HTML: texts are escaped, numbers are aligned and keep their digits."""
 
-from __future__ import annotations
-
 import pytest
 from jinja2 import UndefinedError
 

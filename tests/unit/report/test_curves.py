@@ -1,7 +1,5 @@
 """Curves small enough for a page show what the whole ones show."""
 
-from __future__ import annotations
-
 import statistics
 
 import numpy as np
@@ -31,8 +29,7 @@ def test_det_points_of_four_trials_are_all_corners_of_the_staircase():
     assert curve.rates == [100, 0, 50, 0, 50, 50, 0, 50, 0, 100]
     # Scores up to the threshold are rejected: the first one lies below all of them.
     assert curve.thresholds == [-0.001, 0, 1, 1.5, 2]
-    assert curve.eer == 0.5
-    assert curve.eer_point == (50, 50)
+    assert (curve.eer, curve.eer_point) == (0.5, (50, 50))
 
 
 def test_the_mark_of_the_eer_is_a_point_of_the_curve():
@@ -50,8 +47,7 @@ def test_a_long_curve_is_thinned_by_less_than_a_pixel():
     bona_fide, spoof = rng.normal(2.5, 1, 20_000), rng.normal(0, 1, 180_000)
     points = np.array(thinned_det(DetCurve.of(bona_fide, spoof)).rates).reshape(-1, 2) / 100
     assert len(points) < 600
-    assert points[0].tolist() == [1, 0]
-    assert points[-1].tolist() == [0, 1]
+    assert (points[0].tolist(), points[-1].tolist()) == ([1, 0], [0, 1])
     miss, false_alarm, _ = det_curve(bona_fide, spoof)
     shown = (false_alarm > 0.001) & (false_alarm < 0.4) & (miss > 0.001) & (miss < 0.4)
     x, y = probit(false_alarm[shown]), probit(miss[shown])
@@ -72,14 +68,8 @@ def test_simplified_keeps_corners_and_drops_what_lies_between():
 
 def test_miss_at_is_the_least_miss_rate_allowed():
     bona_fide, spoof = [1, 2, 3, 4], [0, 1.5, 2.5, 5]
-    assert DetCurve.of(bona_fide, spoof).miss_at([1, 0.75, 0.5, 0.3, 0.25, 0.1]) == [
-        0,
-        0,
-        0.25,
-        0.5,
-        0.5,
-        1,
-    ]
+    misses = DetCurve.of(bona_fide, spoof).miss_at([1, 0.75, 0.5, 0.3, 0.25, 0.1])
+    assert misses == [0, 0, 0.25, 0.5, 0.5, 1]
     assert DET_TICKS == (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 40)
 
 
@@ -102,9 +92,8 @@ def test_few_trials_are_no_comb():
     lower, upper = np.quantile(spoof, [0.25, 0.75])
     expected = int(np.ceil(span / (2 * (upper - lower) / 4000 ** (1 / 3))))
     assert bin_count((bona_fide, spoof), span) == min(60, expected)
-    assert bin_count((bona_fide, bona_fide), 2.0) == int(
-        np.ceil(2 / (2 * np.subtract(*np.quantile(bona_fide, [0.75, 0.25])) / 4000 ** (1 / 3)))
-    )
+    spread = np.subtract(*np.quantile(bona_fide, [0.75, 0.25]))
+    assert bin_count((bona_fide, bona_fide), 2.0) == int(np.ceil(4000 ** (1 / 3) / spread))
     assert bin_count((np.ones(9), np.zeros(7)), 1.0) == 4
 
 
@@ -112,9 +101,7 @@ def test_a_histogram_keeps_outliers_in_its_outermost_bins_and_shows_the_threshol
     rng = np.random.default_rng(0)
     bona_fide, spoof = np.append(rng.normal(1, 1, 5000), 1e6), rng.normal(-1, 1, 5000)
     counts = histogram(bona_fide, spoof, {}, 9.0)
-    assert counts.high == 9.0
-    assert counts.low > -6
-    assert counts.bona_fide[-1] == 1
+    assert counts.high == 9.0 and counts.low > -6 and counts.bona_fide[-1] == 1
 
 
 def test_scores_that_are_all_the_same_have_a_histogram_too():
@@ -127,10 +114,8 @@ def test_a_thinned_series_keeps_ends_and_spikes():
     y[1234], y[7777] = 5, -3
     points = np.array(thinned(range(10_000), y.tolist(), max_points=100)).reshape(-1, 2)
     assert len(points) <= 102
-    assert points[0].tolist() == [0, 0]
-    assert points[-1].tolist() == [9999, 0]
-    assert [1234, 5] in points.tolist()
-    assert [7777, -3] in points.tolist()
+    assert (points[0].tolist(), points[-1].tolist()) == ([0, 0], [9999, 0])
+    assert [1234, 5] in points.tolist() and [7777, -3] in points.tolist()
     assert (np.diff(points[:, 0]) > 0).all()
 
 

@@ -1,8 +1,7 @@
 """The effect of a setting: pictures and tables whose numbers are those of the runs."""
 
-from __future__ import annotations
-
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,13 +54,15 @@ def test_one_setting_is_a_plot_on_a_logarithmic_axis(one_setting):
     assert "The effect of settings as a table" in page
 
 
+def make_of_loss_and_size(base: Path, loss: str, size: int) -> Path:
+    settings = {"network__loss": loss, "network__minibatch_size": size}
+    folder = base / f"{loss}-{size}"
+    return make_seeded_run(folder, 0, sets=("eval",), shift=size / 4, **settings)
+
+
 def test_two_settings_are_a_heat_map(tmp_path):
-    folders = []
-    for loss in ("focal", "aam_softmax"):
-        for size in (16, 4):
-            settings = {"network__loss": loss, "network__minibatch_size": size}
-            folder = tmp_path / f"{loss}-{size}"
-            folders.append(make_seeded_run(folder, 0, sets=("eval",), shift=size / 4, **settings))
+    pairs = [(loss, size) for loss in ("focal", "aam_softmax") for size in (16, 4)]
+    folders = [make_of_loss_and_size(tmp_path, *pair) for pair in pairs]
     section = effect_section(gathered_of(*folders))
     assert section.figure is None
     (heat,) = section.maps.maps
@@ -76,11 +77,8 @@ def test_two_settings_are_a_heat_map(tmp_path):
 
 def test_settings_that_changed_together_are_one_and_reported_as_confounded(tmp_path):
     """Two settings with two values each, of which only two of four combinations exist."""
-    folders = []
-    for loss, size in (("focal", 16), ("aam_softmax", 4)):
-        settings = {"network__loss": loss, "network__minibatch_size": size}
-        folder = tmp_path / f"{loss}-{size}"
-        folders.append(make_seeded_run(folder, 0, sets=("eval",), shift=size / 4, **settings))
+    pairs = (("focal", 16), ("aam_softmax", 4))
+    folders = [make_of_loss_and_size(tmp_path, *pair) for pair in pairs]
     gathered = gathered_of(*folders)
     effects = find_effects(gathered)
     assert effects.settings == ("network.loss + network.minibatch_size",)
@@ -91,8 +89,7 @@ def test_settings_that_changed_together_are_one_and_reported_as_confounded(tmp_p
     assert sentence.startswith("network.loss and network.minibatch_size changed together")
     assert "confounded" in sentence and f"<p>{sentence}</p>" in report_page(gathered)
     # A third run with one of them alone separates the two.
-    settings = {"network__loss": "focal", "network__minibatch_size": 4}
-    folders.append(make_seeded_run(tmp_path / "third", 0, sets=("eval",), **settings))
+    folders.append(make_of_loss_and_size(tmp_path, "focal", 4))
     section = effect_section(gathered_of(*folders))
     assert section.confounded == () and section.maps is not None
 

@@ -1,7 +1,5 @@
 """Every metric that is registered is in every output, and a new one needs no other file."""
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess
@@ -58,10 +56,8 @@ def test_a_new_metric_reaches_text_json_csv_latex_and_page(tmp_path: Path) -> No
     printed = []
     for words in (EVALUATE, ["report", "net", "--output", "page.html", "--replicates", "0"]):
         command = [sys.executable, "-c", WITH_ANOTHER, *words]
-        environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
+        options = {"cwd": tmp_path, "env": {"PYTHONPATH": str(ROOT), "PATH": ""}}
+        done = subprocess.run(command, **options, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
     assert "my metric" in printed[0] and "0.4375" in printed[0]

@@ -1,7 +1,5 @@
 """What a report shows is read from the folders of the runs, and measured as everywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -103,11 +101,9 @@ def test_systems_of_different_trials_are_a_finding(tmp_path):
     path = folders[1] / "scores" / "epoch.1" / "dev.txt"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
     (finding,) = gathered_of(*folders).findings
-    message = (
-        "the systems were scored on different trials (bona fide + spoof: 39 + 60, 40 + 60), so"
-    )
     assert (finding.where, finding.level) == ("dev", "warning")
-    assert finding.message.startswith(message)
+    sizes = "different trials (bona fide + spoof: 39 + 60, 40 + 60), so"
+    assert finding.message.startswith(f"the systems were scored on {sizes}")
     # As many trials, one of which is another.
     path.write_text((folders[0] / "scores" / "epoch.1" / "dev.txt").read_text())
     assert gathered_of(*folders).findings == []

@@ -1,7 +1,5 @@
 """LaTeX tables: their text, and that TeX sets them without an overfull box."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -9,10 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from asdf.evaluation import Scores
-from asdf.metrics.summary import summarise
 from asdf.report.paper_tables import to_latex
-from tests.unit.report.test_tables import FIRST, IDS, LABELS, SECOND, VALUES
+from tests.unit.report.test_tables import FIRST, SECOND, summarised
 
 LONG = [f"output/exp_2026/xlsr300m-asp_seed{i}&50%-{'Nes2Net' * 6}/epoch.{i}" for i in range(8)]
 
@@ -38,18 +34,12 @@ def test_values_have_their_intervals_in_brackets():
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no pdflatex on this machine")
 def test_tex_sets_it_without_an_overfull_box(tmp_path):
     attacks = ["-"] * 4 + ["A07", "<b>", "x^2~y", "VALL-E_X", "Diffusion_Vocoder-MELGAN" * 3]
-    wide = summarise(
-        "w", "", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=50
-    )
-    conditions = [
-        replace(wide.conditions[i % 5], value=f"{wide.conditions[i % 5].value}{i}")
-        for i in range(20)
-    ]
+    five = summarised("w", attacks, replicates=50).conditions
+    conditions = [replace(one, value=f"{one.value}{i}") for i, one in enumerate(five * 4)]
     systems = [replace(FIRST, name=name, conditions=tuple(conditions)) for name in LONG]
     document = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
-    (tmp_path / "t.tex").write_text(
-        f"{document}{to_latex(systems, {'eer': 0, 'min_dcf': 3})}\\end{{document}}\n"
-    )
+    table = to_latex(systems, {"eer": 0, "min_dcf": 3})
+    (tmp_path / "t.tex").write_text(f"{document}{table}\\end{{document}}\n")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     log = (tmp_path / "t.log").read_text(errors="replace")

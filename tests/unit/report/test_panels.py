@@ -1,6 +1,4 @@
-"""One description of a plot: the page's SVG and the figures of papers show the same points."""
-
-from __future__ import annotations
+"""One description of a plot: the page and papers show the same points and courses."""
 
 import re
 
@@ -17,21 +15,15 @@ from asdf.report.drawing import (
 )
 from asdf.tables.panels import Axis, Line, Panel, nice_ticks
 
-PANEL = Panel(
-    Axis(-1, 4, [-1, 0, 4], "across", text="{:g}".format),
-    Axis(1, 100, [1, 10, 100], "up", np.log10),
-    200,
-    150,
-    "<title>",
-    "kind",
-    "what it shows",
-    [
-        Line([-1, 1, 4, 100], 1, "a&b", "0:loss:", choice="first"),
-        Line([0, 10, 9, 1000], 2, "c", mark_words=["0 10", "9 1000"], chosen=[0]),
-        Line([0, 1, 4, 1], 0, choice="second", is_area=True, is_hidden=True),
-    ],
-    note="a note",
-)
+ACROSS = Axis(-1, 4, [-1, 0, 4], "across", text="{:g}".format)
+UP = Axis(1, 100, [1, 10, 100], "up", np.log10)
+LINES = [
+    Line([-1, 1, 4, 100], 1, "a&b", "0:loss:", choice="first"),
+    Line([0, 10, 9, 1000], 2, "c", mark_words=["0 10", "9 1000"], chosen=[0]),
+    Line([0, 1, 4, 1], 0, choice="second", is_area=True, is_hidden=True),
+]
+WORDS = ("<title>", "kind", "what it shows")
+PANEL = Panel(ACROSS, UP, 200, 150, *WORDS, LINES, note="a note")
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +54,8 @@ def test_positions_follow_from_the_scales_of_the_axes():
     # Marks beyond the axes stand at their ends.
     (inside, beyond) = PANEL.marks(PANEL.lines[1])
     assert (inside.x, inside.y, inside.is_chosen) == ("78.8", "67.0", True)
-    assert (beyond.x, beyond.y, beyond.words, beyond.is_chosen) == (
-        "186.0",
-        "26.0",
-        "9 1000",
-        False,
-    )
+    assert (beyond.x, beyond.y) == ("186.0", "26.0")
+    assert (beyond.words, beyond.is_chosen) == ("9 1000", False)
     assert PANEL.path(Line([0, 1, 4, 1], is_linked=False)) == PANEL.path(Line([0, 1])) == ""
 
 
@@ -104,10 +92,8 @@ def test_histograms_have_a_part_for_each_choice():
 
 
 def test_a_long_loss_is_noise_under_its_means():
-    records = [
-        {"kind": "step", "epoch": step / 100, "loss": 1.0, "learning_rate": 0.1}
-        for step in range(300)
-    ]
+    step = {"kind": "step", "loss": 1.0, "learning_rate": 0.1}
+    records = [{**step, "epoch": number / 100} for number in range(300)]
     course = training_course("net", records)
     noise, means = loss_lines([course])
     assert (noise.css, noise.series, means.css, means.series) == ("noise", "0:loss:", "", "")
@@ -121,3 +107,56 @@ def test_a_long_loss_is_noise_under_its_means():
 def test_ticks_are_round_numbers():
     assert nice_ticks(0, 1, 4) == [0, 0.5, 1]
     assert nice_ticks(-3, 7, 5) == [-2, 0, 2, 4, 6]
+
+
+NAN = float("nan")
+
+
+def step(epoch, loss, rate=0.1):
+    return {"kind": "step", "epoch": epoch, "loss": loss, "learning_rate": rate}
+
+
+def evaluation(epoch, network, eer):
+    record = {"kind": "evaluation", "step": 7, "epoch": epoch, "network": network}
+    return {**record, "eer": eer}
+
+
+def test_a_course_has_every_record():
+    records = [
+        step(0.5, 0.7),
+        step(1.0, 0.5, 0.05),
+        evaluation(1.0, "epoch.1.pt", {"dev": 0.25, "eval": 1 / 3})
+        | {"validation_loss": {"dev": 1.5}},
+        evaluation(2.0, "epoch.2.pt", {"dev": 0.125}),
+        {"kind": "end", "epoch": 2.0},
+    ]
+    course = training_course("net", records, ["epoch.2"])
+    assert course.name == "net"
+    assert course.loss == [0.5, 0.7, 1.0, 0.5]
+    assert course.learning_rate == [0.5, 0.1, 1.0, 0.05]
+    assert course.eers == {"dev": [1.0, 25.0, 2.0, 12.5], "eval": [1.0, 33.333333]}
+    # An older record has no loss.
+    assert course.losses == {"dev": [1.0, 1.5]}
+    assert course.chosen == [2.0]
+    assert not course.is_empty
+
+
+def test_what_is_no_number_is_left_out():
+    records = [
+        step(1, NAN),
+        step(2, float("inf")),
+        step(None, 1.0),
+        step(3, 0.5, None),
+        evaluation(1, "epoch.1.pt", {"dev": NAN, "eval": 0.5}),
+        evaluation(None, "epoch.1.pt", {"dev": 0.5}),
+        {**evaluation(1, "epoch.1.pt", {"eval": NAN}), "validation_loss": {"dev": NAN, "eval": 2}},
+        {**evaluation(1, "epoch.1.pt", {"eval": NAN}), "validation_loss": "low"},
+        evaluation(2, None, 0.5),
+    ]
+    course = training_course("net", records, ["epoch.1"])
+    assert course.loss == [3, 0.5]
+    assert course.learning_rate == [1, 0.1, 2, 0.1]
+    assert course.eers == {"eval": [1, 50.0]}
+    assert course.losses == {"eval": [1, 2.0]}
+    assert course.chosen == [1, 1, 1]
+    assert training_course("net", []).is_empty

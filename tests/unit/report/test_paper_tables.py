@@ -1,32 +1,20 @@
 """Tables of runs for papers: means and deviations over seeds, bold where a test says so."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from asdf.__main__ import main
-from asdf.evaluation import evaluate, read_scores
 from asdf.report import runs_to_latex
 from asdf.tables.renderers import latex_text
 from asdf.tasks.studies.seed_results import seed_sentences
 from tests.unit.report.folders import gathered_of
-from tests.unit.report.seeded import make_seeded_run
+from tests.unit.report.seeded import make_configurations, make_seeded_run
+from tests.unit.report.test_effects import eer_of
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    base = tmp_path_factory.mktemp("runs")
-    folders = []
-    for shift, name in ((3, "good_net"), (1, "bad_net")):
-        for seed in range(3):
-            options = {"shift": shift, "sets": ("eval",), "own__shift": shift}
-            folders.append(make_seeded_run(base / f"{name}-seed{seed}", seed, **options))
-    return folders
-
-
-def eer_of(folder) -> float:
-    return evaluate(read_scores(folder / "scores" / "epoch.1" / "eval.txt")).eer
+    return make_configurations(tmp_path_factory.mktemp("runs"), good_net=3, bad_net=1)
 
 
 def cells_of(latex: str) -> list[list[str]]:

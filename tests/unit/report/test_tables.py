@@ -1,7 +1,5 @@
 """Summaries as text, CSV, JSON and LaTeX."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -21,26 +19,21 @@ IDS, LABELS = list("abcdefghi"), np.array([1, 1, 1, 1, 0, 0, 0, 0, 0])
 VALUES = np.array([2, 1, 0.5, -0.2, -1, -2, 0.1, 0.6, -3])
 ATTACKS = ["-"] * 4 + ["A_1", "A_1", "A_1", "A_2", "A_2"]
 ASV = AsvScores(np.array([2.0, 3, -1]), np.array([-2.0, -3, 0]), np.array([2.0, -2]))
-FIRST = summarise(
-    "first_one",
-    "dev",
-    Scores(IDS, LABELS, VALUES, columns={"attack": ATTACKS}),
-    asv=ASV,
-    replicates=50,
-)
-SECOND = summarise(
-    "second",
-    "dev",
-    Scores(IDS, LABELS, VALUES + 0.8 * LABELS, columns={"attack": ATTACKS}),
-    replicates=50,
-    scored=HowScored(PUBLISHED, "bf16"),
-)
+
+
+def summarised(name: str, attacks: list[str], values=VALUES, set_name: str = "", **options):
+    scores = Scores(IDS, LABELS, values, columns={"attack": attacks})
+    return summarise(name, set_name, scores, **{"replicates": 0, **options})
+
+
+MEASURED = {"set_name": "dev", "replicates": 50}
+FIRST = summarised("first_one", ATTACKS, asv=ASV, **MEASURED)
+BETTER = VALUES + 0.8 * LABELS
+SECOND = summarised("second", ATTACKS, BETTER, scored=HowScored(PUBLISHED, "bf16"), **MEASURED)
 
 
 def test_text_of_one_system():
-    plain = summarise(
-        "system", "", Scores(IDS, LABELS, VALUES, columns={"attack": ATTACKS}), replicates=0
-    )
+    plain = summarised("system", ATTACKS)
     assert summary_text(plain) == (
         "system\n"
         "  trials         9: 4 bona fide, 5 spoof\n"
@@ -102,13 +95,8 @@ def test_eighty_columns_hold_many_systems_with_long_names():
 
 def test_an_attack_called_as_the_pooled_result_is_not_it():
     attacks = ["-"] * 4 + ["pooled"] * 3 + ["mean"] * 2
-    both = [
-        summarise(n, "", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=0)
-        for n in "ab"
-    ]
-    rates = {
-        condition.value: f"{100 * condition.result.eer:.3f}" for condition in both[0].conditions
-    }
+    both = [summarised(name, attacks) for name in "ab"]
+    rates = {each.value: f"{100 * each.result.eer:.3f}" for each in both[0].conditions}
     rows = rows_of(summary_text(both[0]))
     assert rows["'pooled'"][0][0] == rates["pooled"]
     assert rows["pooled"][0][0] == "22.500"
@@ -125,17 +113,12 @@ def test_json_has_all_digits():
     assert {name: first[name] for name in asdict(FIRST.result)} == asdict(FIRST.result)
     assert first["tandem"] == asdict(FIRST.tandem)
     assert second["tandem"] is None
-    assert first["intervals_95"]["trials"]["eer"] == {
-        "low": FIRST.intervals.eer.low,
-        "high": FIRST.intervals.eer.high,
-    }
+    eer = FIRST.intervals.eer
+    assert first["intervals_95"]["trials"]["eer"] == {"low": eer.low, "high": eer.high}
     assert first["intervals_95"]["speakers"] is None
-    assert [
-        (condition["column"], condition["value"], condition["against"], condition["eer"])
-        for condition in first["conditions"]
-    ] == [
-        ("attack", condition.value, "all", condition.result.eer) for condition in FIRST.conditions
-    ]
+    names = ("column", "value", "against", "eer")
+    shown = [tuple(condition[name] for name in names) for condition in first["conditions"]]
+    assert shown == [("attack", each.value, "all", each.result.eer) for each in FIRST.conditions]
     assert first["means"] == {"attack": asdict(FIRST.average("attack"))}
     assert first["warnings"] == [finding.message for finding in FIRST.findings]
 
@@ -152,9 +135,7 @@ def test_a_csv_names_the_set_of_several_seeds():
 
 def test_no_text_of_a_csv_is_a_formula():
     attacks = ["-"] * 4 + ['=HYPERLINK("http://x","y")'] * 3 + ["@SUM(1)", "-2+3"]
-    summary = summarise(
-        "+1+1", "=a", Scores(IDS, LABELS, VALUES, columns={"attack": attacks}), replicates=0
-    )
+    summary = summarised("+1+1", attacks, set_name="=a")
     rows = list(csv.DictReader(io.StringIO(to_csv([summary]))))
     assert (rows[0]["system"], rows[0]["set"]) == ("'+1+1", "'=a")
     values = ["'-2+3", '\'=HYPERLINK("http://x","y")', "'@SUM(1)"]

@@ -1,7 +1,5 @@
 """Source tracing and localisation on the page: exact values, and only where a run has them."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -115,10 +113,8 @@ def test_the_page_has_both_sections_and_is_else_the_page_without_them(run, tmp_p
     for word in ("source-tracing", "localisation", "matrix", "OSCR"):
         assert word not in body
     rest = page
-    for part in (
-        r'<section id="(source-tracing|localisation)">.*?</section>\n',
-        r'<li><a href="#(source-tracing|localisation)">.*?</li>\n',
-    ):
+    for begin, end in (('<section id="', "</section>"), ('<li><a href="#', "</li>")):
+        part = rf'{begin}(source-tracing|localisation)">.*?{end}\n'
         rest = re.sub(part, "", rest, flags=re.S)
     assert rest == plain
 

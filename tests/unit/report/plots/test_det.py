@@ -35,12 +35,11 @@ def test_a_det_plot_marks_the_eer_of_each_system():
         # On the curve, within half a pixel of 700 for 3.2 deviates.
         assert distance_to(curve.get_xydata(), position) < 0.5 / 700 * 4
         # The mean of both rates there is the EER.
-        assert np.mean([NormalDist().cdf(value) for value in position]) == pytest.approx(
-            rate, abs=1e-5
-        )
+        middle = np.mean([NormalDist().cdf(value) for value in position])
+        assert middle == pytest.approx(rate, abs=1e-5)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == [
-        f"{name}: EER {100 * rate:.2f} %" for name, rate in zip(("one", "two"), rates, strict=True)
+        f"{n}: EER {100 * r:.2f} %" for n, r in zip(("one", "two"), rates, strict=True)
     ]
     assert "spoof accepted" in axes.get_xlabel() and "bona fide rejected" in axes.get_ylabel()
 

@@ -1,10 +1,14 @@
-"""Plots for papers: the same files for the same numbers, heat maps, histograms and courses."""
+"""Plots for papers: the same files for the same numbers, and those of a report of two runs."""
+
+from itertools import product
 
 import numpy as np
 import pytest
 
+from asdf.__main__ import main
 from asdf.errors import UsageError
 from asdf.metrics.results import Condition, Result
+from asdf.report import gather, runs_in
 from asdf.report.curves import histogram
 from asdf.report.drawing import page_colours, training_course
 from asdf.report.plots import (
@@ -14,9 +18,11 @@ from asdf.report.plots import (
     save_figure,
     score_histograms,
     training_curves,
+    write_plots,
 )
 from asdf.tables.panels import Line
 from tests.conftest import ROOT
+from tests.unit.report.folders import make_run
 from tests.unit.report.plots.conftest import BONA_FIDE, ONE, SPOOF
 
 
@@ -142,3 +148,35 @@ def test_training_curves_show_every_record():
     assert losses.get_ylabel() == "Loss"
     assert rates.lines[0].get_ydata().tolist() == [0.1, 0.05]
     assert [line.get_xydata().tolist() for line in eers.lines] == [[[1.0, 25.0]], [[1.0, 50.0]]]
+
+
+@pytest.mark.slow
+def test_every_plot_of_two_runs(tmp_path, capsys):
+    make_run(tmp_path / "net"), make_run(tmp_path / "other", shift=1.0)
+    words = ["report", str(tmp_path), "--output", str(tmp_path / "both.html"), "--replicates", "0"]
+    assert main([*words, "--plots", str(tmp_path / "figures")]) == 0
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    of_sets = ("det_{}", "eer_by_attack_{}", "eer_by_codec_{}", "scores_net_{}", "scores_other_{}")
+    by_attack = ("det_by_attack_net_{}", "det_by_attack_other_{}")
+    forms = product((*of_sets, *by_attack), ("dev", "eval"))
+    expected = {"training", *(form.format(name) for form, name in forms)}
+    assert names == {f"{name}.{kind}" for name in expected for kind in ("pdf", "png")}
+    assert "15 plots, each as pdf and png" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("attacks", "expected"),
+    [
+        (("A01", "A02"), "det eer_by_attack eer_by_codec scores_net det_by_attack_net"),
+        # What divides nothing has no plot.
+        (("-",), "det eer_by_codec scores_net"),
+    ],
+)
+def test_plots_are_named_after_what_they_show(tmp_path, attacks, expected):
+    """A colon, which no file's name may have on some systems, becomes a hyphen."""
+    folder = make_run(tmp_path / "net", sets=("la:dev",), attacks=attacks)
+    gathered = gather(runs_in([folder]), replicates=0, for_plots=True)
+    written = write_plots(tmp_path / "figures", gathered, ["svg"])
+    names = [f"{name}_la-dev.svg" for name in expected.split()]
+    assert [path.name for path in written] == [*names, "training.svg"]
+    assert all(path.stat().st_size for path in written)
