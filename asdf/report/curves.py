@@ -21,7 +21,7 @@ DET_TICKS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 """Error rates in % at the marks of DET axes (Martin et al., "The DET curve", Eurospeech 1997)."""
 
 # Used only if a curve would otherwise lie at an end of the usual axes.
-LOW_TICKS = (0.01, 0.02, 0.05)
+LOW_TICKS = (0.01, 0.05)
 HIGH_TICKS = (60.0, 80.0, 90.0, 95.0)
 
 # Widest axes of the page, as fractions; points beyond them are drawn at their ends.
@@ -47,7 +47,8 @@ def det_range(eers: Sequence[float]) -> tuple[float, float, list[float]]:
         ticks = [*LOW_TICKS, *ticks]
     if eers and max(eers) > 35:
         high = 97.0
-        ticks = [*ticks, *HIGH_TICKS]
+        # Labels so close together would overlap.
+        ticks = [*(tick for tick in ticks if tick not in (0.05, 0.2)), *HIGH_TICKS]
     # Slightly below the lowest tick, so that a curve that ends there does not lie on the frame.
     return 0.8 * low, high, ticks
 

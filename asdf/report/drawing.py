@@ -358,7 +358,7 @@ def histogram_figure(gathered: Gathered, set_name: str) -> Figure:
         panels.append(replace(panel, name=line.name, is_hidden=line.is_hidden))
     classes = [(Line((), index), name) for index, name in enumerate(("bona fide", "spoof"))]
     text = (
-        "Share of each class; the upright line is the threshold of the EER, the outermost bars "
+        "Share of each class; the vertical line is the threshold of the EER, the outermost bars "
         "hold all beyond them."
     )
     choices = {"": "all attacks"} | {name: name for name in attacks}

@@ -41,7 +41,7 @@ _LABEL = 28
 _TICK = 12
 _MAX_TICKS = 8
 _EFFECT = (
-    "Marks are EERs, means over seeds where there are several; upright lines are their 95 % "
+    "Marks are EERs, means over seeds where there are several; vertical lines are their 95 % "
     "intervals."
 )
 

@@ -146,7 +146,7 @@ def llr_figures(systems: Mapping[str, DetCurve]) -> list[Figure]:
         "odds; lower is better. Above the line of no information, ratios do harm; the gap to the "
         "curve after PAV is what a better calibration would save.",
         "Reliability": "Ratios with the odds of this set as the prior, against the true classes; "
-        "upright lines are 95 % intervals. Recordings per mark from left to right: "
+        "vertical lines are 95 % intervals. Recordings per mark from left to right: "
         f"{'; '.join(parts)}.",
     }
     figures = []

@@ -11,6 +11,7 @@ from asdf.report.curves import (
     DET_TICKS,
     averaged,
     bin_count,
+    det_range,
     histogram,
     probit,
     simplified,
@@ -71,6 +72,17 @@ def test_miss_at_is_the_least_miss_rate_allowed():
     misses = DetCurve.of(bona_fide, spoof).miss_at([1, 0.75, 0.5, 0.3, 0.25, 0.1])
     assert misses == [0, 0, 0.25, 0.5, 0.5, 1]
     assert DET_TICKS == (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 40)
+
+
+def test_labels_of_det_axes_do_not_touch():
+    for eers in ([5.0], [0.1], [45.0], [0.1, 45.0]):
+        low, high, ticks = det_range(eers)
+        places = probit(np.array([low, high, *ticks]) / 100)
+        # Axes of 400 pixels, characters of 5.
+        gaps = np.diff(places[2:]) * 400 / (places[1] - places[0])
+        widths = [5 * len(f"{tick:g}") for tick in ticks]
+        assert all(gaps > np.add(widths[1:], widths[:-1]) / 2 + 3)
+
 
 
 def test_a_histogram_counts_every_trial_once():
