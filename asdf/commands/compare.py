@@ -138,10 +138,11 @@ def _differences_text(differences: Sequence[Difference]) -> str:
     for known in differences:
         lines.append(f"  {known.name}")
         sides = (("A", known.first, known.first_source), ("B", known.second, known.second_source))
+        width = max(len(known.first), len(known.second))
         for letter, value, source in sides:
             # The JSON states what a value overrode; the screen shows its source.
-            origin = source.split(", over ")[0]
-            lines.append(f"    {letter}  {value}" + (f"    ({origin})" if origin else ""))
+            origin = f"({source.split(', over ')[0]})" if source else ""
+            lines.append(f"    {letter}  {value or 'none':<{width}}    {origin}".rstrip())
     return "\n".join(lines) or "  none"
 
 

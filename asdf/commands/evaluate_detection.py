@@ -280,8 +280,8 @@ def _columns(requested: str | None, trials: TrialList | None) -> tuple[str, ...]
         parts = [name] if name in existing else name.split(JOINED)
         unknown += [part for part in parts if part not in existing]
     if unknown:
-        known = ", ".join(existing) if trials else "only attack without --protocol"
-        raise UsageError(f"--by {requested}: no column {', '.join(unknown)}. Columns: {known}.")
+        known = f"columns: {', '.join(existing)}" if trials else "only attack without --protocol"
+        raise UsageError(f"--by {requested}: no column {', '.join(unknown)}; {known}.")
     return names
 
 

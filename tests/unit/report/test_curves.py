@@ -84,7 +84,6 @@ def test_labels_of_det_axes_do_not_touch():
         assert all(gaps > np.add(widths[1:], widths[:-1]) / 2 + 3)
 
 
-
 def test_a_histogram_counts_every_trial_once():
     bona_fide, spoof = np.array([0.0, 1, 2, 3, 1000]), np.array([-2.0, -1, 0, 1])
     counts = histogram(bona_fide, spoof, {"A": spoof[:1], "B": spoof[1:]}, 0.5, bins=4)

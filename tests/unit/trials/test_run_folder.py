@@ -146,11 +146,12 @@ def test_the_command_reports_all_three(tmp_path, capsys):
 
 
 def test_settings_are_compared_before_there_are_scores(tmp_path, capsys):
-    folders = make_run(tmp_path / "a"), make_run(tmp_path / "b", epochs="20")
+    folders = make_run(tmp_path / "a"), make_run(tmp_path / "b", epochs="200")
     shutil.rmtree(folders[1] / "scores")
     assert main(["compare", *map(str, folders)]) == 0
     text = capsys.readouterr().out
-    assert f"B  {folders[1]}, no scores yet\n" in text and "    B  20    (command line)\n" in text
+    assert f"B  {folders[1]}, no scores yet\n" in text
+    assert "    A  10     (command line)\n    B  200    (command line)\n" in text
     assert "no set was scored by both runs: A has dev; B has none" in text
 
 
