@@ -41,7 +41,7 @@ def audit_text(audit: Audit) -> str:
         lines += ["", f"names, which no network hears, distinguish the classes: {known}"]
     for group in audit.groups:
         members = lines_and_more(group.members, _SHOWN, indent="    ")
-        lines += ["", f"{len(group.members)} {group.title}:{members}", f"  -> {group.advice}"]
+        lines += ["", f"{group.title} ({len(group.members)}):{members}", f"  -> {group.advice}"]
     lines += ["", "nothing was found." if audit.is_clean else _summary(audit)]
     if audit.shortcuts:
         lines.append(_LISTS)
@@ -126,7 +126,7 @@ def audit_page(audit: Audit, facts: Sequence[str], rebalanced: Rebalanced | None
         alarms.append(sentence[0].upper() + sentence[1:])
     lists = []
     for group in audit.groups:
-        title = f"{len(group.members):,} {group.title}"
+        title = f"{group.title.capitalize()} ({len(group.members):,})"
         left_out = len(group.members) - _SHOWN_ON_PAGE
         more = f"{left_out:,} more are in the JSON." if left_out > 0 else ""
         lists.append(Items(title, group.advice, group.members[:_SHOWN_ON_PAGE], more))

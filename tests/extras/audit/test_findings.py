@@ -70,9 +70,9 @@ def test_copies_are_told_apart_by_labels_and_splits() -> None:
         "pairs of one recording in two splits",
         "pairs of one recording under two names",
     ]
-    assert audit.groups[1].members == [
-        f"train: {train.ids[8]} and dev: {dev.ids[0]}: the same samples"
-    ]
+    pair = f"train: {train.ids[8]} and dev: {dev.ids[0]}: the same samples"
+    assert audit.groups[1].members == [pair]
+    assert f"\npairs of one recording in two splits (1):\n    {pair}\n" in audit_text(audit)
 
 
 def test_speakers_and_texts_of_two_splits_are_named() -> None:

@@ -28,7 +28,9 @@ Scores of another network and scores with reversed sign are refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +139,9 @@ def main(arguments: list[str]) -> int:
     if args.scores is not None and args.scores.is_dir():
         name = f"{args.scores.resolve().name}.scores"
         scored = Path(args.output or args.network).with_name(name)
-        status = score.main([args.network, str(args.scores), "--scores", str(scored)])
+        # The lines of the scores, and verdicts of an earlier calibration, would bury the result.
+        with redirect_stdout(StringIO()):
+            status = score.main([args.network, str(args.scores), "--scores", str(scored)])
         if status:
             return status
         args = replace(args, scores=scored, folder=Path())

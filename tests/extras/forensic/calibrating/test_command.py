@@ -71,8 +71,9 @@ def test_a_folder_is_calibrated_in_one_step(capsys, caplog, network, tmp_path, m
         soundfile.write(folder / f"{position}.wav", waveforms[index], 16000, subtype="FLOAT")
     (tmp_path / "mine" / "notes").mkdir()
     soundfile.write(tmp_path / "mine" / "notes" / "memo.wav", waveforms[0], 16000)
-    status, _, err = run(capsys, network, "mine", "--output", "out/new.pt")
+    status, out, err = run(capsys, network, "mine", "--output", "out/new.pt")
     assert status == 0, err
+    assert out.startswith("out/mine.scores: 12 bona fide, 12 spoof")
     assert "left out: 1, such as notes/memo.wav" in caplog.text
     calibration = calibration_of("out/new.pt")
     assert (calibration.set, calibration.bona_fide, calibration.spoof) == ("mine", 12, 12)
