@@ -177,7 +177,7 @@ def _no_module(missing: str, package: str, folder: Path | None, setting: str) ->
         where = f"in {folder}"
     return UsageError(
         f"{setting}: there is no module {missing!r}.{did_you_mean(package, files)} Save your own "
-        f"module as {package}.py {where}; the project's networks are in asdf.networks."
+        f"module as {package}.py {where}."
     )
 
 
