@@ -14,10 +14,8 @@ def speech(utterances: dict[str, int], attacks=(), name="train") -> TrialList:
     """Bona fide utterances of each speaker, and a spoof by voice v per attack."""
     speakers = [speaker for speaker, count in utterances.items() for _ in range(count)]
     genuine = len(speakers)
-    columns = {
-        "speaker": [*speakers, *("v" * len(attacks))],
-        "attack": ["-"] * genuine + list(attacks),
-    }
+    columns = {"speaker": [*speakers, *("v" * len(attacks))]}
+    columns["attack"] = ["-"] * genuine + list(attacks)
     labels = [1] * genuine + [0] * len(attacks)
     ids = [f"{name}/{index}.wav" for index in range(len(labels))]
     return TrialList(ids, labels, columns=columns, name=name)
@@ -54,22 +52,16 @@ def test_equal_speakers_go_by_name_to_the_first_of_equal_folds():
         (
             {"a": 3},
             ["A1", "A2", "A3"],
-            "--folds attack:2: 2 folds need as many genuine speakers, but train have 1 in the "
-            "column 'speaker'.",
+            "2 folds need as many genuine speakers, but train have 1 in",
         ),
-        (
-            {"a": 3, "b": 1},
-            ["A1", "A2"],
-            "--folds attack:2: at least two folds are needed, but the spoofs of train have 2 "
-            "values of 'attack': A1, A2.",
-        ),
+        ({"a": 3, "b": 1}, ["A1", "A2"], "at least two folds are needed, but the spoofs of train"),
+        ({"a": 3, "b": 1}, ["A1", "A2"], " have 2 values of 'attack': A1, A2."),
         ({"a": 3}, [], "have 0 values of 'attack': none."),
     ],
 )
 def test_lists_that_make_no_folds_are_refused(speakers, attacks, message):
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=f"^--folds attack:2: .*{message}"):
         divide_into_folds([speech(speakers, attacks)], "attack:2")
-    assert message in str(caught.value)
 
 
 def test_a_request_is_a_column_and_a_number():
@@ -85,21 +77,15 @@ def test_a_fold_evaluates_all_that_it_leaves_out():
     settings.recipe.training_sets = ("train",)
     settings.recipe.validation_sets = ("train+dev",)
     settings.recipe.evaluation_sets = ("eval",)
-    common = [
-        "recipe.leave_out=('attack', 'A01')",
-        "recipe.leave_out_speakers=('s',)",
-        "recipe.evaluate_left_out=True",
-    ]
+    common = ["recipe.leave_out=('attack', 'A01')", "recipe.leave_out_speakers=('s',)"]
+    common.append("recipe.evaluate_left_out=True")
     # Each corpus once.
     all_of_it = "recipe.evaluation_sets=('train+dev',)"
     assert fold_overrides(fold, settings, corpora) == [*common, all_of_it]
     # Without validation sets those that were evaluated choose the network, as without folds.
     settings.recipe.validation_sets = None
-    assert fold_overrides(fold, settings, corpora) == [
-        *common,
-        "recipe.evaluation_sets=('train+eval',)",
-        "recipe.validation_sets=('eval',)",
-    ]
+    sets = ["recipe.evaluation_sets=('train+eval',)", "recipe.validation_sets=('eval',)"]
+    assert fold_overrides(fold, settings, corpora) == [*common, *sets]
     settings.recipe.validation_sets = ()
     assert fold_overrides(fold, settings, corpora)[-1] == "recipe.evaluation_sets=('train',)"
 

@@ -1,7 +1,5 @@
 """The scripts of an array of parts, run by bash as Slurm would, with a stub in Python's place."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

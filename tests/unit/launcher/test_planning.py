@@ -1,5 +1,6 @@
 """The runs of a launch: their folders, their overrides, and those that would meet."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -34,44 +35,30 @@ def plan(recipe, configs, *overrides, launchers=(), **options):
 
 
 def test_each_point_is_a_run_with_a_folder_that_names_its_values(recipe):
-    made = plan(
-        recipe,
-        ["debug", "normed"],
-        "network.max_epochs=1",
-        launchers=["computing.gpu_ids=None"],
-        sweep=["network.initial_learning_rate=1e-3,1e-4"],
-        seeds="0-1",
-    )
+    sweep = {"sweep": ["network.initial_learning_rate=1e-3,1e-4"], "seeds": "0-1"}
+    words = (["debug", "normed"], "network.max_epochs=1")
+    made = plan(recipe, *words, launchers=["computing.gpu_ids=None"], **sweep)
     assert made.describe() == "8 runs: 2 configs x 2 points x 2 seeds"
-    folders = [run.system.relative_to(recipe.output) for run in made.jobs]
-    assert folders[:4] == [
-        Path("system1-initial_learning_rate_0.001-seed0"),
-        Path("system1-initial_learning_rate_0.001-seed1"),
-        Path("system1-initial_learning_rate_0.0001-seed0"),
-        Path("system1-initial_learning_rate_0.0001-seed1"),
-    ]
+    folders = [str(run.system.relative_to(recipe.output)) for run in made.jobs]
+    points = [f"{rate}-seed{seed}" for rate in ("0.001", "0.0001") for seed in (0, 1)]
+    assert folders[:4] == [f"system1-initial_learning_rate_{point}" for point in points]
     last = made.jobs[-1]
     assert (last.name, last.config) == ("normed-initial_learning_rate_0.0001-seed1", "normed")
     assert last.overrides == [
-        "network.max_epochs=1",
-        "computing.gpu_ids=None",
-        "network.initial_learning_rate=1e-4",
-        "recipe.seed=1",
-        "paths.system_folder='normed-initial_learning_rate_0.0001-seed1'",
+        *("network.max_epochs=1", "computing.gpu_ids=None", "network.initial_learning_rate=1e-4"),
+        *("recipe.seed=1", f"paths.system_folder='{last.name}'"),
     ]
     assert last.settings.network.initial_learning_rate == 1e-4
     assert (last.settings.recipe.seed, last.settings.network.max_epochs) == (1, 1)
-    assert last.settings.paths.system_folder == folders[-1].name
+    assert last.settings.paths.system_folder == folders[-1]
 
 
 def test_settings_that_a_class_of_the_users_declares_are_swept(recipe):
     (recipe.folder / "wide.py").write_text(OWN)
     recipe.add_configs("wide < debug\nnetwork.network_class = 'wide.Wide'\n")
     made = plan(recipe, ["wide"], sweep=["wide.hidden=64,128", "wide.max_epochs=3"])
-    assert [run.system.name for run in made.jobs] == [
-        "system1-hidden_64-wide.max_epochs_3",
-        "system1-hidden_128-wide.max_epochs_3",
-    ]
+    names = [f"system1-hidden_{hidden}-wide.max_epochs_3" for hidden in (64, 128)]
+    assert [run.system.name for run in made.jobs] == names
     assert made.jobs[1].settings.wide.hidden == 128
     with pytest.raises(UsageError, match=r"wide\.hidden = 0: must be at least 1"):
         plan(recipe, ["wide"], sweep=["wide.hidden=64,0"])
@@ -87,10 +74,8 @@ def test_patterns_stand_for_the_configs_that_match(recipe):
 
 def test_a_folder_for_all_runs_is_where_each_begins(recipe):
     made = plan(recipe, ["debug"], "paths.system_folder=group/net/", seeds="0-1")
-    assert [run.system for run in made.jobs] == [
-        recipe.output / "group" / "net-seed0",
-        recipe.output / "group" / "net-seed1",
-    ]
+    folders = [recipe.output / "group" / f"net-seed{seed}" for seed in (0, 1)]
+    assert [run.system for run in made.jobs] == folders
     assert made.jobs[0].overrides == ["recipe.seed=0", "paths.system_folder='group/net-seed0'"]
     with pytest.raises(UsageError, match="debug-seed0 and normed-seed0 have the same system"):
         plan(recipe, ["debug", "normed"], "paths.system_folder=one", seeds="0-1")
@@ -117,9 +102,7 @@ def test_relative_paths_are_meant_from_the_current_folder(recipe, monkeypatch):
     monkeypatch.chdir(recipe.folder)
     made = plan(recipe, ["debug"], sweep=["front_end.weights=a.pt,None"])
     assert made.jobs[0].settings.front_end.weights == str(recipe.folder / "a.pt")
-    assert made.jobs[0].system.name.startswith("system1-front_end.weights_a.pt-") or (
-        made.jobs[0].system.name.startswith("system1-weights_a.pt-")
-    )
+    assert re.match(r"system1-(front_end\.)?weights_a\.pt-", made.jobs[0].system.name)
 
 
 def test_a_draw_states_its_grid(recipe):
@@ -136,11 +119,11 @@ def plan_folds(recipe, corpus, tmp_path, *overrides, **options):
 def test_each_fold_of_a_point_is_a_run(recipe, corpus, tmp_path):
     made = plan_folds(recipe, corpus, tmp_path, seeds="0-1", sweep=["network.max_epochs=1,2"])
     assert made.describe() == "8 runs: 1 config x 2 points x 2 folds x 2 seeds"
-    assert [run.system.name for run in made.jobs][:3] == [
-        "system1-max_epochs_1-attack_A01_A02-fold1of2-seed0",
-        "system1-max_epochs_1-attack_A03-fold2of2-seed0",
-        "system1-max_epochs_1-attack_A01_A02-fold1of2-seed1",
+    one, two = "attack_A01_A02-fold1of2", "attack_A03-fold2of2"
+    names = [
+        f"system1-max_epochs_1-{end}" for end in (f"{one}-seed0", f"{two}-seed0", f"{one}-seed1")
     ]
+    assert [run.system.name for run in made.jobs][:3] == names
     first = made.jobs[0]
     assert first.name == "debug-max_epochs_1-attack_A01_A02-fold1of2-seed0"
     recipes = [run.settings.recipe for run in made.jobs[:2]]
@@ -159,26 +142,19 @@ def test_each_fold_of_a_point_is_a_run(recipe, corpus, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "options", "message"),
+    ("overrides", "sweep", "message"),
     [
+        (["recipe.leave_out=('attack', 'A01')"], [], "leave_out is set for all runs and named by"),
         (
-            ("recipe.leave_out=('attack', 'A01')",),
-            {},
-            "recipe.leave_out is set for all runs and named by --folds: remove one",
-        ),
-        (
-            (),
-            {"sweep": ["recipe.evaluate_left_out=True,False"]},
-            "recipe.evaluate_left_out is named by --folds and named by --sweep: remove one",
+            [],
+            ["recipe.evaluate_left_out=True,False"],
+            "evaluate_left_out is named by --folds and na",
         ),
     ],
 )
-def test_folds_that_cannot_be_run_are_refused(
-    recipe, corpus, tmp_path, overrides, options, message
-):
-    with pytest.raises(UsageError) as caught:
-        plan_folds(recipe, corpus, tmp_path, *overrides, **options)
-    assert message in str(caught.value)
+def test_folds_that_cannot_be_run_are_refused(recipe, corpus, tmp_path, overrides, sweep, message):
+    with pytest.raises(UsageError, match=rf"recipe\.{message}.*: remove one"):
+        plan_folds(recipe, corpus, tmp_path, *overrides, sweep=sweep)
 
 
 def test_a_fold_that_leaves_nothing_to_choose_by_is_refused(recipe, corpus, tmp_path):

@@ -1,8 +1,11 @@
-"""The options that name points: what they mean, and what is refused."""
+"""The options that name points: what they mean, what is refused, and what a folder is called."""
+
+import re
 
 import pytest
 
-from asdf.launcher.planning import PointOptions, read_points_options
+from asdf.launcher.planning import PointOptions, point_name, read_points_options, value_name
+from asdf.settings.catalogue import our_catalogue
 from asdf.settings.mistakes import Collector
 
 
@@ -42,11 +45,12 @@ def test_sweeps_make_a_grid_whose_innermost_loop_is_the_seeds():
 
 
 def test_values_hold_commas_in_brackets_and_quotes():
-    assert read(sweep=["own.widths=(1, 2),[3],None"]) == [
-        ["own.widths=(1, 2)"],
-        ["own.widths=[3]"],
-        ["own.widths=None"],
-    ]
+    points = [["own.widths=(1, 2)"], ["own.widths=[3]"], ["own.widths=None"]]
+    assert read(sweep=["own.widths=(1, 2),[3],None"]) == points
+
+
+TWICE, SET = "and named by", "is set for all runs and named by"
+A_SWEEP = "--sweep section.name=value,value"
 
 
 @pytest.mark.parametrize(
@@ -65,21 +69,14 @@ def test_values_hold_commas_in_brackets_and_quotes():
         ({"sweep": ["own.x=a,'a'"]}, "--sweep own.x=a,'a': a and 'a' are the same value"),
         (
             {"sweep": ["own.x=1,2", "own.x=3"]},
-            "own.x is named by --sweep and named by --sweep: remove one",
+            f"own.x is named by --sweep {TWICE} --sweep: remove one",
         ),
-        (
-            {"sweep": ["own.x=1,2"], "overrides": ["own.x=3"]},
-            "own.x is set for all runs and named by --sweep: remove one",
-        ),
+        ({"sweep": ["own.x=1,2"], "overrides": ["own.x=3"]}, f"own.x {SET} --sweep: remove one"),
         (
             {"seeds": "0-1", "overrides": ["recipe.seed=3"]},
-            "recipe.seed is set for all runs and named by --seeds: remove one",
+            f"recipe.seed {SET} --seeds: remove one",
         ),
-        (
-            {"random": 2},
-            "--random 2: there is no grid to draw from; define one with --sweep "
-            "section.name=value,value",
-        ),
+        ({"random": 2}, f"--random 2: there is no grid to draw from; define one with {A_SWEEP}"),
         ({"random": 4, "sweep": ["own.x=1,2,3"]}, "--random 4: the grid has 3 points only"),
         ({"random": 0, "sweep": ["own.x=1"]}, "--random 0: at least one point is needed"),
     ],
@@ -115,24 +112,14 @@ def test_a_slip_of_the_hand_takes_no_memory():
 
 GRID = ["own.a=1,2,3,4,5,6", "own.b=x,y,z,u,v"]
 # As computed once: a draw must stay what it was, in every version and on every machine.
-DRAWN = [
-    ["own.a=2", "own.b=z"],
-    ["own.a=3", "own.b=y"],
-    ["own.a=3", "own.b=v"],
-    ["own.a=4", "own.b=x"],
-    ["own.a=5", "own.b=x"],
-    ["own.a=5", "own.b=z"],
-    ["own.a=5", "own.b=u"],
-]
+DRAWN = [[f"own.a={a}", f"own.b={b}"] for a, b in ("2z", "3y", "3v", "4x", "5x", "5z", "5u")]
 
 
 def test_a_draw_is_the_same_whenever_it_is_repeated():
     drawn = read(sweep=GRID, random=7)
     assert drawn == DRAWN
-    assert read(sweep=GRID[::-1], random=7) != drawn
-    assert {frozenset(point) for point in read(sweep=GRID[::-1], random=7)} == {
-        frozenset(point) for point in drawn
-    }
+    turned = read(sweep=GRID[::-1], random=7)
+    assert turned != drawn and set(map(frozenset, turned)) == set(map(frozenset, drawn))
 
 
 def test_larger_draws_and_grids_take_over_what_smaller_ones_drew():
@@ -159,3 +146,61 @@ def test_points_are_drawn_evenly():
             counts[point[0].partition("=")[2]] += 1
     # 600 draws of 6 values: 100 each, with a standard deviation of 9.
     assert all(65 < count < 135 for count in counts.values())
+
+
+NAMES = our_catalogue()
+
+
+def test_a_name_states_settings_and_values_and_ends_in_the_seed():
+    values = {"recipe.seed": 3, "network.max_epochs": 20, "network.initial_learning_rate": 1e-5}
+    name = "initial_learning_rate_1e-05-max_epochs_20-seed3"
+    assert point_name(values, NAMES) == name
+    # In whichever order a command names them.
+    assert point_name(dict(reversed(values.items())), NAMES) == name
+    assert point_name({"recipe.seed": 0}, NAMES) == "seed0"
+
+
+def test_a_short_name_that_several_sections_have_is_written_in_full():
+    assert point_name({"lora.dropout": 0.5}, NAMES) == "lora.dropout_0.5"
+    assert point_name({"network.max_epochs": 5}, NAMES) == "max_epochs_5"
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        *((1e-5, "1e-05"), (3, "3"), (-2.5, "-2.5"), (True, "True"), (None, "None")),
+        *(("adam", "adam"), ("asdf.networks.AASIST", "asdf.networks.AASIST")),
+        *(((8, 16), "8_16"), ((8,), "8_")),
+    ],
+)
+def test_plain_values_are_written_as_they_are(value, name):
+    assert value_name(value) == name
+
+
+@pytest.mark.parametrize(
+    ("value", "readable"),
+    [
+        *(("None", "None"), ("3", "3"), ("a b", "a_b"), ("a/b", "b"), ("..", ""), ("", "")),
+        *(("/data/weights/xlsr.pt", "xlsr.pt"), ("é", ""), ("x" * 40, "x" * 32)),
+        *((("a", "b"), "a_b"), (("a_b",), "a_b"), ((), "")),
+    ],
+)
+def test_others_have_a_digest(value, readable):
+    name = value_name(value)
+    assert re.fullmatch(rf"({re.escape(readable)}-)?[0-9a-f]{{8}}", name)
+    assert name.startswith(readable)
+
+
+def test_different_values_have_different_names():
+    values = [1, 1.5, True, None, "None", "1", "True", (1,), (1, 5), "1_5", "a b", "a_b", "a/b"]
+    values += [("a", "b"), ("a,b",), (), "", "x" * 40, "x" * 41, "A", "a", "B/b", "é", "è"]
+    names = {value_name(value) for value in values}
+    assert len(names) == len(values)
+
+
+def test_a_name_is_no_longer_than_file_systems_take():
+    values = dict.fromkeys(sorted(NAMES.settings)[:20], 0.123456789)
+    long = point_name({**values, "recipe.seed": 12}, NAMES)
+    assert len(long) < 170 and long.endswith("-seed12")
+    last = sorted(values)[-1]
+    assert point_name({**values, last: 1, "recipe.seed": 12}, NAMES) != long

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from asdf.distributed.stopping import StopRequest
+from asdf.errors import UsageError
 from asdf.launcher import processes
-from asdf.launcher.processes import Slots, run_queue, start
+from asdf.launcher.processes import Slots, choose_gpus, run_queue, start
 from asdf.launcher.states import Job, Table
 from tests.conftest import PATIENCE_S
 
@@ -78,25 +79,17 @@ def test_every_gpu_has_one_run_at_a_time(tmp_path):
     jobs = [job(tmp_path, config) for config in ("a", "b", "wide", "c", "d")]
     jobs[2].slots_needed = 2
     run_queue(jobs, Slots(["4", "7"], are_gpus=True), recipe, Table(io.StringIO()), StopRequest())
-    assert [(job.config, job.state, job.detail) for job in jobs] == [
-        (c, "done", "") for c in ("a", "b", "wide", "c", "d")
-    ]
-    arguments = {job.config: (tmp_path / f"{job.config}.args").read_text() for job in jobs}
-    assert arguments["a"] == "4 network.max_epochs=1"
-    assert arguments["b"] == "7 network.max_epochs=1"
-    assert arguments["wide"] == "4,7 network.max_epochs=1"
+    assert {(job.state, job.detail) for job in jobs} == {("done", "")}
+    for config, gpus in (("a", "4"), ("b", "7"), ("wide", "4,7")):
+        assert (tmp_path / f"{config}.args").read_text() == f"{gpus} network.max_epochs=1"
 
 
 def test_a_job_waits_for_a_run_that_another_launcher_has_left(tmp_path):
     recipe = tmp_path / "run.py"
     recipe.write_text(STUB)
     only, slots = job(tmp_path, "c"), Slots(["0"], are_gpus=True)
-    left = start(
-        only,
-        [sys.executable, "-c", "import sys; sys.stdin.read(); import time; time.sleep(1000)"],
-        ("0",),
-        "0",
-    )
+    code = "import sys; sys.stdin.read(); import time; time.sleep(1000)"
+    left = start(only, [sys.executable, "-c", code], ("0",), "0")
     assert left is not None
     assert start(job(tmp_path, "c"), [sys.executable, str(recipe), "c"], ("0",), "0") is None
     left.kill()
@@ -149,14 +142,9 @@ def test_a_second_interrupt_kills(tmp_path):
         "with stop.listening():\n"
         "    run_queue([job(folder, 'net')], slots, folder / 'run.py', Table(sys.stdout), stop)\n"
     )
-    root = Path(__file__).resolve().parents[3]
-    launcher = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)],
-        cwd=root,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    outputs = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    launcher = subprocess.Popen(command, cwd=Path(__file__).resolve().parents[3], **outputs)
     log = tmp_path / "net" / "launch.log"
     wait_for(lambda: log.exists() and log.read_text().rstrip().split("\n")[-1].isdigit())
     child = int(log.read_text().split()[-1])
@@ -167,8 +155,7 @@ def test_a_second_interrupt_kills(tmp_path):
     output, _ = launcher.communicate(timeout=PATIENCE_S)
     wait_for(lambda: not alive(child))
     assert launcher.returncode != 0
-    assert "signal SIGINT" in output
-    assert "net: stopped, killed" in output
+    assert "signal SIGINT" in output and "net: stopped, killed" in output
 
 
 def test_a_folder_that_cannot_be_written_fails_that_job_alone(tmp_path):
@@ -179,3 +166,50 @@ def test_a_folder_that_cannot_be_written_fails_that_job_alone(tmp_path):
     run_queue([bad, good], Slots(["0"], are_gpus=True), recipe, Table(io.StringIO()), StopRequest())
     assert (bad.state, good.state) == ("failed", "done")
     assert bad.detail.startswith("could not be started: ") and bad.system.parent.name in bad.detail
+
+
+@pytest.mark.parametrize(
+    ("requested", "visible", "shown", "names"),
+    [
+        (None, 2, None, ("0", "1")),
+        ("1,0", 2, None, ("1", "0")),
+        # A scheduler's choice: numbers count within it, as computing.gpu_ids does.
+        ("0,2", 3, "4,GPU-6b2e,7", ("4", "7")),
+        (None, 2, "4,GPU-6b2e", ("4", "GPU-6b2e")),
+    ],
+)
+def test_gpus_are_counted_within_what_is_visible(requested, visible, shown, names):
+    assert choose_gpus(requested, visible, shown) == names
+
+
+@pytest.mark.parametrize(
+    ("requested", "visible", "shown", "message"),
+    [
+        ("0,2", 2, None, "GPU 2 does not exist: 2 visible"),
+        ("0", 0, "", "--slots N uses the CPU"),
+        ("1", 1, "5", "CUDA_VISIBLE_DEVICES is '5'"),
+        ("0,00", 2, None, "named twice"),
+        ("all", 2, None, "numbers separated by commas"),
+        ("0,,1", 2, None, "numbers separated by commas"),
+    ],
+)
+def test_a_wrong_choice_says_what_is_there(requested, visible, shown, message):
+    with pytest.raises(UsageError, match=f"--gpus {requested}: .*{message.replace('(', '[(]')}"):
+        choose_gpus(requested, visible, shown)
+
+
+def test_gpus_go_to_one_holder_at_a_time():
+    slots = Slots(["4", "5", "7"], are_gpus=True)
+    assert slots.needed(2) == 2
+    first = slots.take(2)
+    assert first == ("4", "5") and slots.take(2) is None
+    assert slots.visible_devices(first) == "4,5" and slots.describe(first) == "GPU 4,5"
+    assert slots.take(1) == ("7",)
+    slots.give_back(("5",))
+    assert slots.take(1) == ("5",) and slots.take(1) is None
+
+
+def test_a_run_on_the_cpu_takes_one_slot_and_sees_no_gpu():
+    slots = Slots(["0", "1"], are_gpus=False)
+    assert slots.needed(8) == 1
+    assert slots.visible_devices(("1",)) == ""

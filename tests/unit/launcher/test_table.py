@@ -41,9 +41,8 @@ def jobs(count):
 @pytest.fixture
 def size(monkeypatch):
     def set_size(columns, lines):
-        monkeypatch.setattr(
-            "shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, lines))
-        )
+        size = os.terminal_size((columns, lines))
+        monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: size)
 
     return set_size
 
@@ -61,11 +60,8 @@ def test_a_terminal_shows_each_run_once_and_nothing_twice(size):
     table.print_line("signal SIGINT")
     first.state, first.detail, second.state = "done", "", "failed"
     second.detail = "x" * 100
-    first.results = [
-        JobResult("epoch.3", "dev", 0.125),
-        JobResult("epoch.3", "eval", 0.25),
-        JobResult("epoch.2", "dev", 0.5),
-    ]
+    rows = (("epoch.3", "dev", 0.125), ("epoch.3", "eval", 0.25), ("epoch.2", "dev", 0.5))
+    first.results = [JobResult(*row) for row in rows]
     table.show([first, second])
     assert drawn(screen.getvalue()) == [
         "net0  running  GPU 0, epoch 1.0, EER 12.500 %",
@@ -114,11 +110,8 @@ def test_elsewhere_a_line_is_a_change_of_state():
 def test_the_sum_has_a_row_for_each_network_and_a_column_for_each_set():
     first, second, third, fourth = jobs(4)
     first.state = second.state = "done"
-    first.results = [
-        JobResult("best", "dev", 0.0123456),
-        JobResult("last", "dev", 0.5),
-        JobResult("last", "eval", 1.0),
-    ]
+    rows = (("best", "dev", 0.0123456), ("last", "dev", 0.5), ("last", "eval", 1.0))
+    first.results = [JobResult(*row) for row in rows]
     second.results = [JobResult("epoch.3", "other", 0.0)]
     third.state, third.detail = "failed", "ValueError: broken"
     assert summary([first, second, third, fourth]).splitlines() == [

@@ -1,13 +1,17 @@
-"""The words of a recipe's command line."""
+"""The words of a recipe's command line, its folders, and the recipes that come with ASDF."""
 
 import runpy
 import sys
+from pathlib import Path
 
 import pytest
 
-from asdf.errors import UsageError
-from asdf.recipe.command_line import CommandLine, parse_command_line
-from tests.conftest import RECIPE
+from asdf.errors import AsdfError, UsageError
+from asdf.recipe.command_line import CommandLine, config_files, config_folders, parse_command_line
+from asdf.recipe.run_folders import folders_of
+from asdf.recipe.supplied import copy_recipe, recipes_folder
+from asdf.settings.sections import Paths
+from tests.conftest import CONFIG_FILES, RECIPE, ROOT
 
 
 def parse(*words: str) -> CommandLine:
@@ -16,16 +20,14 @@ def parse(*words: str) -> CommandLine:
 
 def test_configs_and_overrides_in_any_order():
     command = parse("a", "network.max_epochs=2", "b-2", "recipe.seed = 1")
-    assert command == CommandLine(
-        ["a", "b-2"], ["network.max_epochs=2", "recipe.seed = 1"], False, None, False
-    )
+    overrides = ["network.max_epochs=2", "recipe.seed = 1"]
+    assert command == CommandLine(["a", "b-2"], overrides, False, None, False)
 
 
 def test_the_three_questions():
     assert parse("--list").show_list
-    assert parse("a", "--dry-run", "network.max_epochs=2") == CommandLine(
-        ["a"], ["network.max_epochs=2"], False, None, True
-    )
+    overrides = ["network.max_epochs=2"]
+    assert parse("a", "--dry-run", *overrides) == CommandLine(["a"], overrides, False, None, True)
     assert parse("a", "--explain").explain == "" and parse("a").explain is None
     assert parse("a", "--explain", "network.max_epochs").explain == "network.max_epochs"
     assert parse("--explain", "network", "a").explain == "network"
@@ -40,16 +42,9 @@ def test_the_three_questions():
         ("paths.database_folder = ../x", "paths.database_folder='{here}/../x'"),
         ("front_end.weights=w.pt", "front_end.weights='{here}/w.pt'"),
         ("paths.output_folder=C:\\out", "paths.output_folder=C:\\out"),  # refused later
-        ("paths.output_folder=/abs", "paths.output_folder=/abs"),
-        ("paths.output_folder='$SCRATCH/x'", "paths.output_folder='$SCRATCH/x'"),
-        ("paths.output_folder=~/x", "paths.output_folder=~/x"),
-        (
-            "front_end.weights=torchaudio:WAV2VEC2_BASE",
-            "front_end.weights=torchaudio:WAV2VEC2_BASE",
-        ),
-        ("front_end.weights=None", "front_end.weights=None"),
-        ("front_end.weights=org/encoder", "front_end.weights=org/encoder"),
-        ("front_end.weights='hub:org/encoder@v1'", "front_end.weights='hub:org/encoder@v1'"),
+        *((f"paths.output_folder={path}",) * 2 for path in ("/abs", "'$SCRATCH/x'", "~/x")),
+        *((f"front_end.weights={name}",) * 2 for name in ("None", "org/encoder")),
+        *((f"front_end.weights={name}",) * 2 for name in ("torchaudio:BASE", "'hub:org/e@v1'")),
         ("paths.system_folder=sys", "paths.system_folder=sys"),  # relative to output_folder
     ],
 )
@@ -102,3 +97,83 @@ def test_what_cannot_be_read_is_answered_all_at_once(words, told):
     with pytest.raises(UsageError) as error:
         parse(*words.split())
     assert told in str(error.value)
+
+
+def test_folders_are_relative_to_the_recipe_and_each_other(tmp_path):
+    folders = folders_of(Paths("../out", "/data", "a/b", "sad"), tmp_path / "recipe")
+    assert folders.output == tmp_path / "out" and folders.database == Path("/data")
+    assert folders.networks == tmp_path / "out" / "a" / "b" / "networks"
+    assert folders.sad == tmp_path / "out" / "sad"
+
+
+def test_weights_are_a_path_here_or_the_name_of_what_is_elsewhere(tmp_path):
+    (tmp_path / "here").mkdir()
+    folders = folders_of(Paths("out", "data"), tmp_path)
+    for path in ("w/xlsr.pt", "here/encoder"):
+        assert folders.weights(path) == str(tmp_path / path)
+    kept = ("/w/xlsr.pt", None, "torchaudio:WAV2VEC2_BASE", "org/encoder", "hub:org/encoder@v1")
+    for name in (*kept, "hub:here/encoder"):
+        assert folders.weights(name) == name
+
+
+@pytest.mark.parametrize(
+    ("paths", "name"), [(Paths(None, "x"), "output"), (Paths("x", None), "database")]
+)
+def test_a_folder_that_is_not_set(tmp_path, paths, name):
+    setting = rf"paths\.{name}_folder"
+    with pytest.raises(UsageError, match=f"{setting} is not set.*{setting}=/your/folder"):
+        folders_of(paths, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["system_folder", "sad_folder"])
+def test_a_folder_below_the_output_folder_stays_there(tmp_path, name):
+    for inside in ("a/b", "a/../b", "."):
+        folders_of(Paths("out", "data", **{name: inside}), tmp_path)
+    for outside in ("..", "../../..", "a/../../b"):
+        with pytest.raises(UsageError) as caught:
+            folders_of(Paths("out", "data", **{name: outside}), tmp_path)
+        assert str(caught.value) == (
+            f"paths.{name} = '{outside}' is outside paths.output_folder ({tmp_path / 'out'}). "
+            "Write it without '..', or as an absolute path if that is intended."
+        )
+    absolute = folders_of(Paths("out", "data", **{name: "/scratch/x"}), tmp_path)
+    assert Path("/scratch/x") in (absolute.system, absolute.sad)
+
+
+def test_a_checkouts_recipes_are_used_as_they_are():
+    assert recipes_folder() == ROOT / "recipes"
+
+
+def test_a_copy_is_whole_and_nothing_is_replaced(tmp_path):
+    folder = tmp_path / "new" / "recipe"
+    copy_recipe(folder)
+    source = ROOT / "recipes" / "wav2vec_aasist"
+    for name in ("README.md", ".gitignore", "configs/init_config.py", "configs/run_configs.py"):
+        assert (folder / name).read_bytes() == (source / name).read_bytes()
+    # The configs next to the recipe are inside of its copy, where run.py names them.
+    for name in ("papers/README.md", "papers/configs/sls.py", "demo/configs/mini.py"):
+        assert (folder / name).read_bytes() == (source.parent / name).read_bytes()
+    run = (source / "run.py").read_text()
+    assert '("../papers", "../demo")' in run
+    assert (folder / "run.py").read_text() == run.replace('"../', '"')
+    assert config_folders(folder / "run.py") == ("papers", "demo")
+    copies = [path.relative_to(folder) for path in config_files(folder, ("papers", "demo"))]
+    assert [path.name for path in copies] == [path.name for path in CONFIG_FILES]
+    assert not list(folder.rglob("__pycache__"))
+    assert [path.name for path in folder.parent.iterdir()] == ["recipe"]
+    (folder / "run.py").write_text("mine")
+    with pytest.raises(UsageError, match="already exists: name a new folder"):
+        copy_recipe(folder)
+    assert (folder / "run.py").read_text() == "mine"
+
+
+def test_an_empty_folder_may_exist(tmp_path):
+    copy_recipe(tmp_path / "")
+    assert (tmp_path / "run.py").is_file()
+
+
+def test_a_folder_that_cannot_be_written_is_one_message(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(AsdfError, match=r"cannot copy a recipe to .*Nothing was left there"):
+        copy_recipe(tmp_path / "file" / "new")
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]

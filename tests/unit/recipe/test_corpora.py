@@ -101,17 +101,15 @@ def test_a_corpus_of_the_field_in_its_usual_folder_or_in_ones_own(
     path = tmp_path / (folder or "In-the-Wild") / "release_in_the_wild"
     path.mkdir(parents=True)
     (path / "meta.csv").write_text(WILD)
-    monkeypatch.setattr(
-        LOG, "propagate", True
-    )  # a run that another test did may have taken it away
+    # A run that another test did may have taken it away.
+    monkeypatch.setattr(LOG, "propagate", True)
     caplog.set_level("INFO", LOG.name)
     utterances = Corpus(reader="in-the-wild", folder=folder).read("my-itw", tmp_path)
     assert utterances.name == "my-itw" and utterances.path(1) == path / "1.wav"
     assert utterances.columns == {"speaker": ["A B", "C"]}
-    assert set(caplog.messages) == {
-        "warning: in-the-wild has 2 trials, published 31,779: 19,962 bona fide missing, 11,815 "
-        "spoof missing"
-    }
+    missing = "19,962 bona fide missing, 11,815 spoof missing"
+    message = f"warning: in-the-wild has 2 trials, published 31,779: {missing}"
+    assert set(caplog.messages) == {message}
 
 
 def test_of_many_notes_a_few_are_shown(tmp_path):
@@ -136,9 +134,8 @@ def test_a_list_gets_columns_from_a_protocol_where_there_is_one(tmp_path):
     assert trials.ids == ["flac/b.flac", "flac/a.flac", "flac/c.flac"]
     assert trials.columns == {"speaker": ["S2", "S1", ""], "attack": ["A01", "-", ""]}
     (tmp_path / "protocol.txt").write_text(PROTOCOL.replace("- bonafide", "A02 spoof"))
-    with pytest.raises(
-        AsdfError, match=r"flac/a\.flac is bona fide in the list x, and spoof in .*protocol\.txt"
-    ):
+    message = r"flac/a\.flac is bona fide in the list x, and spoof in .*protocol\.txt"
+    with pytest.raises(AsdfError, match=message):
         corpus.read("x", tmp_path)
 
 
@@ -151,11 +148,8 @@ def test_a_protocol_in_a_tar_gives_columns_too(tmp_path):
     with tarfile.open(tmp_path / "LA.tar", "w") as tar:
         tar.add(tmp_path / "LA", "LA")
     shutil.rmtree(tmp_path / "LA")
-    assert (
-        corpus.read("x", tmp_path).columns
-        == unpacked
-        == {"speaker": ["S2", "S1"], "attack": ["A01", "-"]}
-    )
+    columns = {"speaker": ["S2", "S1"], "attack": ["A01", "-"]}
+    assert corpus.read("x", tmp_path).columns == unpacked == columns
     # What lies there compressed is not there, as for a list without a protocol.
     (tmp_path / "LA.tar").rename(tmp_path / "LA.tar.gz")
     assert corpus.read("x", tmp_path).columns == {}
@@ -167,14 +161,11 @@ def read(tmp_path: Path, name: str, labels: str):
 
 
 def test_both_classes_are_needed_over_all_training_sets_and_in_each_scored_one(tmp_path):
-    t1, t2, v, e = (
-        read(tmp_path, *row) for row in (("t1", "00"), ("t2", "11"), ("v", "01"), ("e", "00"))
-    )
+    lists = (("t1", "00"), ("t2", "11"), ("v", "01"), ("e", "00"))
+    t1, t2, v, e = (read(tmp_path, *row) for row in lists)
     check_classes([t1, replace(t2, folder=tmp_path / "other"), v], settings(1, 1))
-    with pytest.raises(
-        AsdfError,
-        match=r"the list t1 has 2 utterances, none of them bona fide: training needs both",
-    ):
+    message = "the list t1 has 2 utterances, none of them bona fide: training needs both"
+    with pytest.raises(AsdfError, match=message):
         check_classes([t1, v], settings(1, 1))
     check_classes([t1, v], settings(0, 0))  # to be measured only
     with pytest.raises(AsdfError, match=r"the list e .* none of them bona fide: an EER needs both"):
@@ -183,9 +174,8 @@ def test_both_classes_are_needed_over_all_training_sets_and_in_each_scored_one(t
 
 def test_what_is_in_two_training_sets_would_be_trained_on_twice(tmp_path):
     t1, t2 = (read(tmp_path, name, labels) for name, labels in (("t1", "01"), ("t2", "010")))
-    with pytest.raises(
-        AsdfError, match="2 utterances are both in t1 and in t2, and would be trained on twice"
-    ):
+    message = "2 utterances are both in t1 and in t2, and would be trained on twice"
+    with pytest.raises(AsdfError, match=message):
         check_classes([t1, t2], settings(1, 1))
     check_classes([t1, replace(t2, folder=tmp_path / "elsewhere")], settings(1, 1))
     check_classes([t1, replace(t2, name="v")], settings(1, 1))  # trained on and scored
@@ -194,9 +184,9 @@ def test_what_is_in_two_training_sets_would_be_trained_on_twice(tmp_path):
 @pytest.mark.parametrize(
     ("ids", "folder"),
     [
-        (["LA/b.flac", "c.flac"], ""),
+        (["LA/b.flac", "c"], ""),
         (["../LA/a.flac", "x"], "DF"),
-        ([".//b.flac", "sub/../a.flac2"], "LA"),
+        ([".//b.flac", "y/../a.flac2"], "LA"),
     ],
 )
 def test_a_recording_in_two_training_sets_is_found_however_it_is_spelled(tmp_path, ids, folder):
@@ -225,10 +215,8 @@ def test_where_the_recordings_of_an_absolute_list_are_looked_for_is_said(tmp_pat
     path = tmp_path / "lists" / "mine.txt"
     path.write_text("a.wav 1\nb.wav 0\n")
     listed = Corpus(str(path)).read("mine", tmp_path / "database")
-    with pytest.raises(AsdfError) as caught:
+    where = "including those of a list with an absolute path; folder= changes both"
+    with pytest.raises(
+        AsdfError, match=rf"below paths\.database_folder, {where}\. Nothing has been"
+    ):
         check_files([listed])
-    assert str(caught.value).endswith(
-        "Check paths.database_folder and the corpus's entry in the recipe: recordings are searched "
-        "for below paths.database_folder, including those of a list with an absolute path; folder= "
-        "changes both. Nothing has been started."
-    )

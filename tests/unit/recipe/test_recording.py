@@ -38,8 +38,7 @@ def test_the_main_process_records_the_end_for_all(tmp_path, caplog, monkeypatch)
         pass
     *_, last = records(tmp_path)
     assert list(last) == ["started", "ended", "finished", "peak_memory_mb"]
-    assert last["finished"] is True
-    assert list(last["peak_memory_mb"]) == ["rank 0"]
+    assert last["finished"] is True and list(last["peak_memory_mb"]) == ["rank 0"]
     host = last["peak_memory_mb"]["rank 0"]["host"]
     assert caplog.messages == [f"peak memory: host {host / 1000:.2f} GB"]
     with pytest.raises(KeyboardInterrupt), end_in(tmp_path, World(rank=1, size=2)):
@@ -48,10 +47,7 @@ def test_the_main_process_records_the_end_for_all(tmp_path, caplog, monkeypatch)
 
 
 def test_the_log_names_the_process_that_took_the_most():
-    peaks: list[dict[str, float | None]] = [
-        {"host": 5100.0, "gpu": 8700.0},
-        {"host": 2000.0, "gpu": 9310.5},
-    ]
+    peaks = [{"host": 5100.0, "gpu": 8700.0}, {"host": 2000.0, "gpu": 9310.5}]
     assert describe_peaks(peaks) == "GPU 9.31 GB (rank 1), host 5.10 GB (rank 0)"
     assert describe_peaks(peaks[:1]) == "GPU 8.70 GB, host 5.10 GB"
 

@@ -16,17 +16,10 @@ def recipe(tmp_path, monkeypatch):
     folder = tmp_path / "recipe"
     (folder / "configs").mkdir(parents=True)
     (folder / "own_package").mkdir()
-    texts = {
-        "run.py": "1",
-        "configs/init_config.py": "",
-        "configs/run_configs.py": "a\n",
-        "own_helper.py": "x = 1\n",
-        "own_package/__init__.py": "",
-        "own_package/nets.py": "from own_helper import x\n",
-        "not_used.py": "",
-        "not_loaded.py": "",
-    }
-    for name, text in texts.items():
+    texts = {"run.py": "1", "configs/init_config.py": "", "configs/run_configs.py": "a\n"}
+    texts |= {"own_helper.py": "x = 1\n", "own_package/__init__.py": ""}
+    texts |= {"own_package/nets.py": "from own_helper import x\n"}
+    for name, text in {**texts, "not_used.py": "", "not_loaded.py": ""}.items():
         (folder / name).write_text(text)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "installed_nets.py").write_text("y = 2\n")
@@ -40,24 +33,12 @@ def recipe(tmp_path, monkeypatch):
 
 
 def test_what_is_loaded_from_the_recipe_and_what_settings_name(recipe):
-    paths = (
-        "own_package.nets.Net",
-        "installed_nets.Net",
-        "asdf.networks.SSL_AASIST",
-        "torch.optim.AdamW",
-        "not_loaded.C",
-        "none.D",
-    )
-    files = code_files(recipe, paths)
+    paths = ("own_package.nets.Net", "installed_nets.Net", "not_loaded.C", "none.D")
+    files = code_files(recipe, (*paths, "asdf.networks.SSL_AASIST", "torch.optim.AdamW"))
     assert set(files) == {
-        "run.py",
-        "configs/init_config.py",
-        "configs/run_configs.py",
-        "own_helper.py",
-        "own_package/__init__.py",
-        "own_package/nets.py",
+        *("run.py", "configs/init_config.py", "configs/run_configs.py", "own_helper.py"),
+        *("own_package/__init__.py", "own_package/nets.py", "not_loaded.py"),
         "elsewhere/installed_nets.py",
-        "not_loaded.py",
     }
     assert files["elsewhere/installed_nets.py"] == recipe.parent / "site" / "installed_nets.py"
 

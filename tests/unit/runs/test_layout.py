@@ -31,8 +31,8 @@ def test_the_names_in_a_system_folder(tmp_path):
     assert layout.network_file(name) == tmp_path / "networks" / "epoch.3.pt"
     assert layout.score_file(name, "dev") == tmp_path / "scores" / "epoch.3" / "dev.txt"
     assert layout.trials_file("dev") == tmp_path / "trials" / "dev.tsv"
-    assert layout.results_json == tmp_path / "results" / "results.json"
-    assert layout.report == tmp_path / "results" / "report.html"
+    reports = [layout.results_json, layout.report]
+    assert reports == [tmp_path / "results" / name for name in ("results.json", "report.html")]
 
 
 def test_the_run_and_the_network_of_a_score_file(tmp_path):
@@ -94,23 +94,11 @@ def test_other_names_have_no_position(text):
 
 
 def test_networks_inside_epochs_are_in_order_and_other_files_none(tmp_path):
-    for name in (
-        "epoch.10.pt",
-        "epoch.9.pt",
-        "epoch.10.step.95.pt",
-        "epoch.11.step.101.pt",
-        "epoch.x.pt",
-        "average.pt",
-        ".epoch.3.pt.part",
-        "epoch.3.pt.bak",
-    ):
+    networks = ["epoch.9.pt", "epoch.10.step.95.pt", "epoch.10.pt", "epoch.11.step.101.pt"]
+    others = ["epoch.x.pt", "average.pt", ".epoch.3.pt.part", "epoch.3.pt.bak"]
+    for name in (*networks, *others):
         (tmp_path / name).touch()
-    assert [name.file for name in list_networks(tmp_path)] == [
-        "epoch.9.pt",
-        "epoch.10.step.95.pt",
-        "epoch.10.pt",
-        "epoch.11.step.101.pt",
-    ]
+    assert [name.file for name in list_networks(tmp_path)] == networks
 
 
 def test_names_without_a_position_come_last():

@@ -43,9 +43,7 @@ def test_a_log_that_cannot_be_written_is_said_once_without_a_traceback(capsys):
         LOG.info("two")
     captured = capsys.readouterr()
     assert captured.out == "one\ntwo\n"
-    assert captured.err.count("\n") == 1
-    assert "cannot write /dev/full" in captured.err
-    assert "No space left" in captured.err
+    assert re.fullmatch(".*cannot write /dev/full.*No space left.*\n", captured.err)
 
 
 def test_the_log_holds_no_control_character_of_a_file_name_and_no_endless_message(tmp_path, capsys):
@@ -66,10 +64,8 @@ def test_progress_lines_come_every_n_items(capsys):
     log_to_screen()
     assert list(track(range(7), 7, "scoring dev", lines_every=3, unit="batches")) == list(range(7))
     lines = capsys.readouterr().out.splitlines()
-    assert [line.rpartition(",")[0] for line in lines] == [
-        "scoring dev: 3 of 7",
-        "scoring dev: 6 of 7",
-    ]
+    shown = [line.rpartition(",")[0] for line in lines]
+    assert shown == ["scoring dev: 3 of 7", "scoring dev: 6 of 7"]
     assert list(track(range(7), 7, "scoring dev", lines_every=3, shown=False)) == list(range(7))
     assert capsys.readouterr().out == ""
 

@@ -26,12 +26,8 @@ with owner_lock(Path(sys.argv[1])):
 
 
 def hold(folder, *words) -> subprocess.Popen:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder), *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(folder), *words], **pipes)
     assert process.stdout.readline() == "held\n"
     return process
 
@@ -44,12 +40,9 @@ def test_the_lock_goes_with_its_owner(tmp_path):
 
 def test_a_second_run_is_refused(tmp_path):
     first = hold(tmp_path)
-    with pytest.raises(AsdfError) as caught, owner_lock(tmp_path):
+    message = f"another run is using {tmp_path}. Wait for it, stop it, or give this run another"
+    with pytest.raises(AsdfError, match=message) as caught, owner_lock(tmp_path):
         pass
-    assert str(caught.value) == (
-        f"another run is using {tmp_path}. Wait for it, stop it, or give this run another "
-        "paths.system_folder."
-    )
     assert caught.value.__cause__ is None
     first.communicate("")
     with owner_lock(tmp_path):

@@ -1,25 +1,24 @@
-"""The record of what a run ran on."""
+"""The record of what a run ran on, and draws that follow from its seed alone."""
 
 import json
 import re
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
 
 from asdf.runs.log import LOG
+from asdf.runs.seeds import derived_seed, generator
 from asdf.runs.start_records import append_record, environment_record, git_state, update_record
 
 
 def test_the_record_says_what_ran_on_what(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["run.py", "a config"])
-    variables = {
-        "CUDA_VISIBLE_DEVICES": "1,2",
-        "NCCL_SOCKET_IFNAME": "ib0",
-        "PYTORCH_ALLOC_CONF": "expandable_segments:True",
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-    }
+    variables = {"CUDA_VISIBLE_DEVICES": "1,2", "NCCL_SOCKET_IFNAME": "ib0"}
+    variables |= {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+    variables |= {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MY_PYTORCH_TOKEN", "secret")
@@ -57,10 +56,8 @@ def test_the_git_state_names_commit_branch_and_changed_files(tmp_path):
     assert git_state(tmp_path) is None
 
     def git(*words):
-        subprocess.run(
-            ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@y", *words],
-            check=True,
-        )
+        user = ("-c", "user.name=x", "-c", "user.email=x@y")
+        subprocess.run(["git", "-C", str(tmp_path), *user, *words], check=True)
 
     git("init", "-q", "-b", "trunk")
     (tmp_path / "file").write_text("1")
@@ -79,3 +76,23 @@ def test_the_git_state_names_commit_branch_and_changed_files(tmp_path):
     (tmp_path / ".gitignore").write_text("untracked\n")
     untracked = git_state(tmp_path / "sub")["untracked"]
     assert untracked[:2] == [".gitignore", "more_000"] and untracked[200:] == ["and 51 more"]
+
+
+def test_equal_purposes_draw_equally_whatever_was_drawn_before():
+    first = generator(1, "clip", 3, 5).random(4)
+    generator(1, "clip", 3, 4).random(100)
+    assert np.array_equal(generator(1, "clip", 3, 5).random(4), first)
+    for other in ((2, "clip", 3, 5), (1, "order", 3, 5), (1, "clip", 5, 3), (1, "clip", 3)):
+        assert not np.array_equal(generator(*other).random(4), first)
+
+
+def test_the_draws_are_the_same_in_another_process_and_years_from_now():
+    """NumPy promises this of the raw numbers, though not of the distributions made from them."""
+    assert generator(7, "clip", 1, 2).bit_generator.random_raw() == 4246157528598898374
+    assert derived_seed(7, "step", 1) == 7290784642748717633
+
+
+def test_derived_seeds_fit_into_63_bits_and_differ():
+    draws = product((0, 2**32 - 1), range(50), (0, 1))
+    seeds = {derived_seed(seed, "step", step, rank) for seed, step, rank in draws}
+    assert len(seeds) == 200 and max(seeds) < 2**63 and min(seeds) >= 0

@@ -1,7 +1,5 @@
 """ASDF is imported and scores where modules, functions and signals of Linux are missing."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import json
@@ -70,14 +68,13 @@ print("as stated")
 """
 
 
-def run_as(system: str, *words: str) -> str:
-    """The output of a program on a system; '' is this one."""
+def run_as(system: str, *words: str, status: int = 0) -> str:
+    """The output of a program on a system, or its errors if it is to fail; '' is this one."""
     module = ["-m", "tests.other_systems", system] if system else []
-    done = subprocess.run(
-        [sys.executable, *module, *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    command = [sys.executable, *module, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    return done.stdout if status == 0 else done.stderr
 
 
 def write(path: Path, samples: int) -> Path:
@@ -140,15 +137,8 @@ def test_locks_limits_and_reads_have_another_way(tmp_path):
 @pytest.mark.slow
 def test_launch_is_refused_on_windows():
     words = ("-m", "asdf", "launch", "recipes/wav2vec_aasist/run.py", "quickstart")
-    module = ("-m", "tests.other_systems", "windows")
-    done = subprocess.run(
-        [sys.executable, *module, *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert (
-        "launch starts each run in its own session, which this operating system does not"
-        in done.stderr
-    )
+    message = "launch starts each run in its own session, which this operating system does not"
+    assert message in run_as("windows", *words, status=2)
 
 
 def test_what_a_system_lacks_is_named_in_one_file():
