@@ -1,7 +1,5 @@
 """Columns of a score: every value comes back from a journal, and the core does without extras."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -98,14 +96,8 @@ def test_the_core_scores_without_extras(everything: asdf.Detector, tmp_path: Pat
     soundfile.write(tmp_path / "call.wav", sound(150_000, 3), 16000, subtype="FLOAT")
     words = ["score", everything.source, "call.wav", "--json", "o.json", "--csv", "o.csv"]
     command = [sys.executable, "-c", PROGRAM, *words, "--threads", "1", "--speech-check", "off"]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={"PATH": "", "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {"PATH": "", "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     # Spectra have windows: on the meta device torch would load its compiler for one.
     assert done.stdout.splitlines()[-1:] == ["0 []"], done.stderr
     [entry] = json.loads((tmp_path / "o.json").read_text())["recordings"]

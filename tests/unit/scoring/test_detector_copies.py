@@ -1,7 +1,5 @@
 """Detectors in threads, in other processes, and copied."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle
@@ -31,13 +29,9 @@ def run_program(folder: Path, text: str, *words: object, threads: int = 1) -> st
     """Run a program in its file, as multiprocessing needs it; return what it prints."""
     program = folder / "program.py"
     program.write_text(text)
-    done = subprocess.run(
-        [sys.executable, str(program), *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
-    )
+    command = [sys.executable, str(program), *map(str, words)]
+    options = {"timeout": PATIENCE_S, "env": {**os.environ, "OMP_NUM_THREADS": str(threads)}}
+    done = subprocess.run(command, capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -97,28 +91,27 @@ def test_a_copy_of_a_file_that_is_another_now_is_refused(tmp_path: Path) -> None
     with pytest.raises(AsdfError, match=r"network\.pt is missing, or not the file"):
         pickle.loads(pickled)
     path.write_bytes(content)
-    assert pickle.loads(pickled).score_trial(waveform(), 16000) == detector.score_trial(
-        waveform(), 16000
-    )
+    expected = detector.score_trial(waveform(), 16000)
+    assert pickle.loads(pickled).score_trial(waveform(), 16000) == expected
 
 
 def test_threads_get_the_scores_that_one_gets(network_file: Path) -> None:
     detector = asdf.Detector(network_file, "cpu", threads=1)
     inputs = [waveform(seed, 8000 - 500 * (seed % 3)) for seed in range(12)]
-    expected = [detector.score_trial(samples, 16000, embedding=True) for samples in inputs]
-    many = [result.score for result in detector.score_many([(x, 16000) for x in inputs])]
+
+    def score_one(samples: np.ndarray):
+        return detector.score_trial(samples, 16000, embedding=True)
+
+    def score_all(_: int) -> list[float | None]:
+        return [result.score for result in detector.score_many([(x, 16000) for x in inputs])]
+
+    expected, many = list(map(score_one, inputs)), score_all(0)
     with ThreadPoolExecutor(4) as pool:
-        scores = list(
-            pool.map(lambda samples: detector.score_trial(samples, 16000, embedding=True), inputs)
-        )
-        lists = list(
-            pool.map(lambda _: list(detector.score_many([(x, 16000) for x in inputs])), range(3))
-        )
-    assert scores == expected
+        scores = list(pool.map(score_one, inputs))
+        lists = list(pool.map(score_all, range(3)))
+    assert scores == expected and lists == [many] * 3
     for score, alone in zip(scores, expected, strict=True):
         np.testing.assert_array_equal(score.embedding, alone.embedding)
-    for results in lists:
-        assert [result.score for result in results] == many
 
 
 def test_threads_that_computed_before_compute_with_the_detectors_number(network_file: Path) -> None:

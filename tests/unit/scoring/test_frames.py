@@ -1,7 +1,5 @@
 """Frame scores of a Detector: of all of a recording, however it was heard, and of nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import soundfile

@@ -1,7 +1,5 @@
 """A fused system as a detector: the scores of its networks, and every way to be scored."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil
@@ -25,6 +23,7 @@ from tests.unit.conftest import small_settings, sound, write_small_network
 
 # The second network hears more of a recording than the first.
 LENGTHS = {"a": (4000, 8000), "b": (6000, 12000)}
+LENGTH_SETTINGS = [f"{end}_evaluation_utterance_length_in_samples" for end in ("min", "max")]
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +37,8 @@ def folder(tmp_path_factory) -> Path:
         lines.append(f"{index}.wav {index % 2}\n")
     (folder / "list.txt").write_text("".join(lines))
     for name, (shortest, longest) in LENGTHS.items():
-        settings = small_settings(
-            min_evaluation_utterance_length_in_samples=shortest,
-            max_evaluation_utterance_length_in_samples=longest,
-        )
-        network = write_small_network(folder / f"{name}.pt", settings)
+        lengths = dict(zip(LENGTH_SETTINGS, (shortest, longest), strict=True))
+        network = write_small_network(folder / f"{name}.pt", small_settings(**lengths))
         words = [network, folder / "list.txt", "--scores", folder / f"{name}.txt"]
         assert main(["score", *map(str, words)]) == 0
     # Networks of random weights tell nothing apart: the development set is drawn.
@@ -251,10 +247,11 @@ def test_what_is_no_json_is_refused(moved):
 
 
 def test_mistakes_in_the_command(folder, capsys):
-    a, b = folder / "a.pt", folder / "b.pt"
-    assert fuse(folder, "--networks", a, b, "--out", folder / "x.pt") == 2
-    assert "the name of a fused system must end in .json" in capsys.readouterr().err
-    assert fuse(folder, "--networks", a, folder / "c.pt", "--out", folder / "x.json") == 2
-    assert "c.pt" in capsys.readouterr().err
-    assert fuse(folder, "--networks", a, "--out", folder / "x.json") == 2
-    assert "--networks has 1 values, but the fusion has 2 systems" in capsys.readouterr().err
+    for networks, out, message in (
+        (("a.pt", "b.pt"), "x.pt", "the name of a fused system must end in .json"),
+        (("a.pt", "c.pt"), "x.json", "c.pt"),
+        (("a.pt",), "x.json", "--networks has 1 values, but the fusion has 2 systems"),
+    ):
+        words = ("--networks", *(folder / name for name in networks), "--out", folder / out)
+        assert fuse(folder, *words) == 2
+        assert message in capsys.readouterr().err

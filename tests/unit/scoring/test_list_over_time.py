@@ -1,7 +1,5 @@
 """The frames of a list: those of each recording by itself, the same bits on any number of ranks."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import numpy as np
@@ -15,10 +13,11 @@ from asdf.distributed.world import World
 from asdf.errors import UsageError
 from asdf.networks import build_network
 from asdf.scoring.detector import Detector
-from asdf.scoring.score_list import ListOverTime, build_list_scorer, score_list, score_with_extras
+from asdf.scoring.score_list import ListOverTime, build_list_scorer, score_with_extras
 from asdf.settings.sections import Sections
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
+from tests.unit.conftest import list_scores
 
 # Repeated, of one batch, and beyond what is heard at once.
 LENGTHS = (3000, 9000, 21_000, 9000, 40_100, 12_345)
@@ -70,11 +69,8 @@ def test_frames_are_those_that_a_recording_has_by_itself(network, utterances, se
 
 
 def test_scores_are_the_same_with_frames_and_without(network, utterances, settings):
-    scorer = build_list_scorer(network, settings, World())
-    arguments = (scorer, utterances, np.array(LENGTHS), settings, World(), StopRequest())
-    np.testing.assert_array_equal(
-        score_list(*arguments), work(network, utterances, settings).scores
-    )
+    plain = list_scores(network, utterances, np.array(LENGTHS), settings)
+    np.testing.assert_array_equal(plain, work(network, utterances, settings).scores)
     assert not work(network, utterances, settings, wanted=()).over_time
 
 
@@ -86,7 +82,8 @@ def test_a_share_of_the_batches_gives_the_same_bits(network, utterances, setting
     for rank in range(2):
         part = ListOverTime(scorer, "frames", utterances, lengths, settings.sad)
         for batch in scorer.plan_batches(lengths)[rank::2]:
-            waveforms = [np.resize(read(utterances, i), batch.samples) for i in batch.trials]
+            read = [read_audio(utterances.path(index)) for index in batch.trials]
+            waveforms = [np.resize(waveform, batch.samples) for waveform in read]
             computed = scorer.compute(torch.from_numpy(np.stack(waveforms)), ["frames"])
             part.add(batch, computed.extras["frames"])
         part.add_long(part.long_trials()[rank::2], StopRequest())
@@ -94,10 +91,6 @@ def test_a_share_of_the_batches_gives_the_same_bits(network, utterances, setting
         assert scored
         for trial, scores in scored.items():
             np.testing.assert_array_equal(scores, table.of_trial(trial))
-
-
-def read(utterances, index: int) -> np.ndarray:
-    return read_audio(utterances.path(index))
 
 
 def test_a_network_without_frames_is_refused(utterances, settings):

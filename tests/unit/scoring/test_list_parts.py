@@ -1,7 +1,5 @@
 """A list whose scoring was stopped goes on: no batch is computed twice, and no bit differs."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import replace
@@ -22,6 +20,7 @@ from asdf.settings.sections import Sections
 from asdf.trials.trial_list import TrialList
 from tests.distributed.worlds import start_processes
 from tests.recordings import noise_waveforms, write_recordings
+from tests.unit.scoring.counting import count_batches
 
 # Six batches, and one recording beyond what is heard at once.
 LENGTHS = (3000, 9000, 21_000, 9000, 40_100, 12_345, 7000)
@@ -48,14 +47,10 @@ def make_settings(**network) -> Sections:
     settings.network.network_class = "asdf.networks.SSL_ASP"
     settings.front_end.architecture = "tiny"
     settings.localisation.enabled = True
-    settings.network = replace(
-        settings.network,
-        minibatch_size=1,
-        train_clip_size=4000,
-        min_evaluation_utterance_length_in_samples=4000,
-        max_evaluation_utterance_length_in_samples=16_000,
-        **network,
-    )
+    of_network = {"minibatch_size": 1, "train_clip_size": 4000}
+    of_network["min_evaluation_utterance_length_in_samples"] = 4000
+    of_network["max_evaluation_utterance_length_in_samples"] = 16_000
+    settings.network = replace(settings.network, **of_network, **network)
     settings.computing.network_dataloader_workers = 0
     return settings
 
@@ -65,25 +60,8 @@ def work(utterances, output, world=None, seed=0, wanted=("frames",), **network):
     settings = make_settings(**network)
     torch.manual_seed(seed)
     scorer = build_list_scorer(build_network(settings), settings, world)
-    lengths = np.array(LENGTHS)
-    return score_with_extras(
-        scorer, utterances, lengths, settings, world, StopRequest(), wanted, output
-    )
-
-
-def counted(monkeypatch, fail_after: int | None = None) -> list[int]:
-    """Count the batches of a list that are computed; raise after some, as at Ctrl-C."""
-    batches: list[int] = []
-    compute = Scorer.compute
-
-    def count(scorer, waveforms, *wanted):
-        if len(batches) == fail_after:
-            raise KeyboardInterrupt
-        batches.append(len(waveforms))
-        return compute(scorer, waveforms, *wanted)
-
-    monkeypatch.setattr(Scorer, "compute", count)
-    return batches
+    arguments = (scorer, utterances, np.array(LENGTHS), settings, world, StopRequest())
+    return score_with_extras(*arguments, wanted, output)
 
 
 def assert_same(first: ScoredList, second: ScoredList) -> None:
@@ -105,16 +83,16 @@ def test_what_was_scored_is_not_scored_again(utterances, tmp_path, monkeypatch, 
     output = tmp_path / "scores.txt"
     whole = work(utterances, None, wanted=wanted)
     with monkeypatch.context() as patch:
-        batches = counted(patch, fail_after=4)
+        batches = count_batches(patch, fail_after=4)
         with pytest.raises(KeyboardInterrupt):
             work(utterances, output, wanted=wanted)
     assert len(batches) == 4 and len(saved(tmp_path)) >= 4
     # What a process that is killed while it writes leaves, under its final name: a broken disk.
     (tmp_path / ".scores.txt.rows-0.npz").write_bytes(saved(tmp_path)[-1].read_bytes()[:300])
     with monkeypatch.context() as patch:
-        again = counted(patch)
+        again = count_batches(patch)
         assert_same(work(utterances, output, wanted=wanted), whole)
-    total = counted(monkeypatch)
+    total = count_batches(monkeypatch)
     work(utterances, None, wanted=wanted)
     # The frames of a batch reach the host, and its part, when the next one is at work.
     assert len(total) <= len(batches) + len(again) <= len(total) + len(wanted)
@@ -163,7 +141,7 @@ def test_frames_that_an_earlier_version_saved_are_used(utterances, tmp_path, mon
             assert columns.keys() == {"work", "trials", "counts", "scores"}
             columns["durations_s"] = np.zeros(len(columns["trials"]))
             np.savez(path, **columns)
-    batches = counted(monkeypatch)
+    batches = count_batches(monkeypatch)
     assert_same(work(utterances, output), whole)
     assert not batches
 

@@ -1,7 +1,5 @@
 """The network of a score file: what is of another one is never taken for its own in silence."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

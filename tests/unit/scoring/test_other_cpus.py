@@ -3,8 +3,6 @@
 oneDNN reads in which instructions it may compute once, at its first call: each case is a process.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -41,13 +39,9 @@ def recording(tmp_path) -> Path:
 
 def run(*words: str, held_to: str = "AVX2") -> str:
     """Run a Python that is held to a set of instructions; return both its outputs."""
-    ended = subprocess.run(
-        [sys.executable, *words],
-        env={**os.environ, **SETS[held_to]},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    outputs = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    environment = {**os.environ, **SETS[held_to]}
+    ended = subprocess.run([sys.executable, *words], env=environment, **outputs)
     assert ended.returncode == 0, ended.stdout
     return ended.stdout
 

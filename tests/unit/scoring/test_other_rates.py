@@ -1,7 +1,5 @@
 """A network of another rate, or of chosen channels, scored as it was trained: by its file alone."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -141,10 +139,8 @@ def test_windows_and_streams_are_at_the_network_s_rate(detector: asdf.Detector) 
     streamed = []
     for start in range(0, len(waveform), 7001):
         streamed += stream.add(waveform[start : start + 7001])
-    streamed += stream.finish()
-    assert [window.score for window in streamed] == pytest.approx(
-        [window.score for window in windows], abs=1e-5
-    )
+    streamed = [window.score for window in (*streamed, *stream.finish())]
+    assert streamed == pytest.approx([window.score for window in windows], abs=1e-5)
     whole = detector.score_whole(waveform, 48_000)
     assert whole.seconds == pytest.approx(5.0) and whole.windows == 3
 
@@ -223,9 +219,8 @@ def test_full_length_is_as_many_seconds_at_any_rate(network: Path) -> None:
 def test_speakers_are_heard_at_the_network_s_rate(detector: asdf.Detector, tmp_path: Path) -> None:
     """Each as a recording of what is said alone: from 0 to 2 s, and from 3 to 5 s."""
     waveform = speech(24_000, 5.0)
-    (tmp_path / "x.rttm").write_text(
-        "SPEAKER x 1 0.0 2.0 <NA> <NA> a <NA> <NA>\nSPEAKER x 1 3.0 2.0 <NA> <NA> b <NA> <NA>\n"
-    )
+    turns = "SPEAKER x 1 {} 2.0 <NA> <NA> {} <NA> <NA>\n"
+    (tmp_path / "x.rttm").write_text(turns.format("0.0", "a") + turns.format("3.0", "b"))
     soundfile.write(tmp_path / "x.wav", waveform, 24_000, subtype="FLOAT")
     results = detector.score_speakers(tmp_path / "x.wav", tmp_path / "x.rttm")
     for result, first in zip(results, (0, 72_000), strict=True):
@@ -300,9 +295,8 @@ def test_score_reads_at_the_network_s_rate(network, detector, tmp_path) -> None:
     words = [str(network), str(tmp_path / "x.wav"), "--device", "cpu"]
     assert main(["score", *words, "--json", str(tmp_path / "x.json")]) == 0
     document = json.loads((tmp_path / "x.json").read_text())
-    assert document["recordings"][0]["score"] == pytest.approx(
-        float(detector.score_trial(tmp_path / "x.wav")), abs=1e-4
-    )
+    expected = float(detector.score_trial(tmp_path / "x.wav"))
+    assert document["recordings"][0]["score"] == pytest.approx(expected, abs=1e-4)
     assert "48,000 samples at 24 kHz (2 s)" in document["scores"]
 
 

@@ -1,7 +1,5 @@
 """The same samples get the same score, whatever they come as; what is no recording is refused."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle
@@ -38,9 +36,8 @@ def test_any_rate_is_read_as_a_file_is(tmp_path, rate):
 
 
 def test_integers_have_their_own_full_scale():
-    assert_array_equal(
-        as_waveform(np.array([-32768, 16384, 1], np.int16), 16000), [-1, 0.5, 2**-15]
-    )
+    samples = np.array([-32768, 16384, 1], np.int16)
+    assert_array_equal(as_waveform(samples, 16000), [-1, 0.5, 2**-15])
     assert_array_equal(as_waveform(np.array([-(2**31), 2**30], np.int32), 16000.0), [-1, 0.5])
 
 
@@ -146,28 +143,17 @@ def test_a_file_object_is_read_from_where_it_is(detector: asdf.Detector, recordi
 def test_all_kinds_together(detector: asdf.Detector, recordings: Path) -> None:
     samples = read_audio(recordings / "a.wav")
     content = (recordings / "a.wav").read_bytes()
-    mixed = [
-        recordings / "a.wav",
-        content,
-        io.BytesIO(content),
-        (samples, 16000),
-        (torch.from_numpy(samples), 16000),
-        b"no sound",
-        (np.full(9000, np.nan), 16000),
-        str(recordings / "a.wav"),
-    ]
+    mixed = [recordings / "a.wav", content, io.BytesIO(content), (samples, 16000)]
+    mixed += [(torch.from_numpy(samples), 16000), b"no sound", (np.full(9000, np.nan), 16000)]
+    mixed.append(str(recordings / "a.wav"))
     results = sorted(detector.score_many(iter(mixed)), key=lambda result: result.index)
     assert [result.index for result in results] == list(range(8))
     assert [bool(result.error) for result in results] == [index in (5, 6) for index in range(8)]
     expected = detector.score_trial(recordings / "a.wav")
     for index in (0, 1, 2, 3, 4, 7):
         assert results[index].score == pytest.approx(expected, abs=1e-5)
-    assert [result.name for result in results[1:5]] == [
-        "recording 1 (bytes)",
-        "recording 2 (BytesIO)",
-        "recording 3 (ndarray)",
-        "recording 4 (Tensor)",
-    ]
+    kinds = ["1 (bytes)", "2 (BytesIO)", "3 (ndarray)", "4 (Tensor)"]
+    assert [result.name for result in results[1:5]] == [f"recording {kind}" for kind in kinds]
     assert [result.path for result in results[:2]] == [recordings / "a.wav", None]
     assert "recording 5 (bytes) is not audio" in results[5].error
     assert "not finite" in results[6].error
@@ -185,10 +171,7 @@ def test_all_kinds_together(detector: asdf.Detector, recordings: Path) -> None:
         ((np.zeros(9000), "fast"), r"recording 1 \(ndarray\) needs its sample_rate in Hz"),
         ((np.zeros(9000), 1), r"recording 1 \(ndarray\) needs .* from 1,000"),
         ((b"RIFF", 16000), r"recording 1 \(bytes\): sample_rate is for samples"),
-        (
-            io.StringIO("RIFF"),
-            r"recording 1 \(StringIO\) returns str instead of bytes. Open it in binary",
-        ),
+        (io.StringIO("RIFF"), r"recording 1 \(StringIO\) returns str instead of bytes. Open it in"),
     ],
 )
 def test_what_is_no_recording_is_one_error_with_index_and_type(
@@ -329,33 +312,25 @@ def test_embeddings_are_those_of_the_network(detector, network_file, recordings)
     assert np.abs(by_index[0].embedding - expected).max() > 1e-3
     samples = np.concatenate([sound(8000, seed) for seed in range(3)])
     whole = detector.score_whole(samples, 16000, embedding=True)
-    parts = [
-        detector.score_trial(samples[start : start + 8000], 16000, embedding=True).embedding
-        for start in (0, 8000, 16000)
-    ]
-    assert_allclose(whole.embedding, np.mean(parts, axis=0), atol=1e-5)
+    parts = [detector.score_trial(part, 16000, embedding=True) for part in np.split(samples, 3)]
+    assert_allclose(whole.embedding, np.mean([part.embedding for part in parts], 0), atol=1e-5)
     assert detector.score_whole(samples, 16000).embedding is None
 
 
 def test_entries_are_plain_values(detector: asdf.Detector, recordings: Path) -> None:
     results = {result.index: result for result in detector.score_many([b"x", recordings / "a.wav"])}
     good = results[1]
-    assert good.entry() == {
-        "path": str(recordings / "a.wav"),
-        "score": good.score,
-        "verdict": None,
+    sound_of = {
         "seconds": 0.375,
         "seconds_scored": 0.375,
         "level_dbfs": -17.57,
         "offset": -0.023019,
-        "remark": "not judged: 0.38 s are too short (under 0.5 s of speech)",
     }
+    remark = "not judged: 0.38 s are too short (under 0.5 s of speech)"
+    path = str(recordings / "a.wav")
+    scored = {"path": path, "score": good.score, "verdict": None}
+    assert good.entry() == {**scored, **sound_of, "remark": remark}
     bad = results[0].entry()
     assert bad.pop("error").startswith("recording 0 (bytes) is not audio")
-    assert bad == {
-        "path": "recording 0 (bytes)",
-        "score": None,
-        "verdict": None,
-        "seconds": None,
-        "seconds_scored": None,
-    }
+    unknown = dict.fromkeys(("score", "verdict", "seconds", "seconds_scored"))
+    assert bad == {"path": "recording 0 (bytes)", **unknown}

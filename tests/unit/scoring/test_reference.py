@@ -1,7 +1,5 @@
 """A network that takes references, in recordings, windows, streams and copies."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -76,20 +74,13 @@ def test_everything_is_heard_beside_the_reference_or_zeros(folder):
 
 def test_copies_have_the_reference(folder):
     detector = open_levels(folder).with_reference(folder / "1.wav")
-    copied = pickle.loads(pickle.dumps(detector))
-    assert float(copied.score_trial(folder / "0.wav")) == float(
-        detector.score_trial(folder / "0.wav")
-    )
-    plain = copy_with(detector, engine="plain")
-    assert float(plain.score_trial(folder / "0.wav")) == float(
-        detector.score_trial(folder / "0.wav")
-    )
+    expected = float(detector.score_trial(folder / "0.wav"))
+    for same in (pickle.loads(pickle.dumps(detector)), copy_with(detector, engine="plain")):
+        assert float(same.score_trial(folder / "0.wav")) == expected
 
 
 def test_other_networks_ignore_it(folder, network_file):
     detector = Detector(network_file, "cpu")
     assert not detector.takes_references
     beside = detector.with_reference(folder / "1.wav")
-    assert float(beside.score_trial(folder / "0.wav")) == float(
-        detector.score_trial(folder / "0.wav")
-    )
+    assert beside.score_trial(folder / "0.wav") == detector.score_trial(folder / "0.wav")

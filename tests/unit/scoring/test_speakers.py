@@ -1,7 +1,5 @@
 """One verdict per speaker of a conversation, from what each says alone."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

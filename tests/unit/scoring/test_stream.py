@@ -1,7 +1,5 @@
 """A recording that comes in chunks has the scores of the whole recording, however it is divided."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -104,9 +102,8 @@ def test_the_windows_are_those_of_the_whole_recording(detector, samples, window_
         assert scores == first
     spans = [(window.start_s, window.end_s) for window in expected]
     assert [(window.start_s, window.end_s) for window in first] == spans
-    assert_allclose(
-        [window.score for window in first], [window.score for window in expected], atol=1e-6
-    )
+    scores = [[window.score for window in windows] for windows in (first, expected)]
+    assert_allclose(*scores, atol=1e-6)
 
 
 @pytest.mark.parametrize("rate", [8000, 16000, 44100])

@@ -19,6 +19,7 @@ from asdf.trials.trial_list import TrialList
 from tests.recordings import noise_waveforms, write_recordings
 from tests.small_networks import Plain
 
+TESTS = Path(__file__).parents[2]
 SHORT = 6000
 LENGTHS = [SHORT, 7000, SHORT, 20000]
 TRAINED = TrialList(
@@ -40,7 +41,6 @@ def settings_of() -> Sections:
 @pytest.fixture
 def written(tmp_path: Path) -> tuple[Path, Plain]:
     """A network file and its network, which traces two attacks."""
-    (tmp_path / "small_networks.py").write_text(Path("tests/small_networks.py").read_text())
     settings = settings_of()
     torch.manual_seed(0)
     network = Plain(settings).eval()
@@ -55,9 +55,9 @@ def expected(network: Plain, waveform: np.ndarray) -> np.ndarray:
     return logits.double().log_softmax(1)[0].numpy()
 
 
-def test_a_detector_names_the_sources(written, tmp_path: Path) -> None:
+def test_a_detector_names_the_sources(written) -> None:
     path, network = written
-    detector = Detector(path, device="cpu", network_folder=tmp_path)
+    detector = Detector(path, device="cpu", network_folder=TESTS)
     assert detector.source_classes.names == ("A01", "A02")
     waveforms = [waveform.astype(np.float32) for waveform in noise_waveforms(LENGTHS)]
     one = detector.score_trial(waveforms[0], 16000)
@@ -81,9 +81,9 @@ def test_a_detector_names_the_sources(written, tmp_path: Path) -> None:
     np.testing.assert_allclose(values, mean.numpy(), atol=1e-5)
 
 
-def test_windows_streams_and_the_service_name_them_too(written, tmp_path: Path) -> None:
+def test_windows_streams_and_the_service_name_them_too(written) -> None:
     path, network = written
-    detector = Detector(path, device="cpu", network_folder=tmp_path)
+    detector = Detector(path, device="cpu", network_folder=TESTS)
     waveform = noise_waveforms(LENGTHS)[3].astype(np.float32)
     windows = detector.score_over_time(waveform, 0.625, 0.625, 16000)
     assert len(windows) == 2
@@ -91,11 +91,8 @@ def test_windows_streams_and_the_service_name_them_too(written, tmp_path: Path) 
         logs = expected(network, waveform[10000 * index : 10000 * (index + 1)])
         values = list(window.extras["sources"].log_probabilities.values())
         np.testing.assert_allclose(values, logs, atol=1e-5)
-        assert window.entry() == {
-            "start_s": 0.625 * index,
-            "end_s": 0.625 * (index + 1),
-            "score": window.score,
-        }
+        times = {"start_s": 0.625 * index, "end_s": 0.625 * (index + 1)}
+        assert window.entry() == {**times, "score": window.score}
     whole = detector.score_whole(waveform, 16000).sources
     stream = detector.stream(16000, 0.625, 0.625)
     for chunk in np.split(waveform, 8):
@@ -110,13 +107,12 @@ def test_windows_streams_and_the_service_name_them_too(written, tmp_path: Path) 
 
 
 def test_a_network_without_a_head_names_none(tmp_path: Path) -> None:
-    (tmp_path / "small_networks.py").write_text(Path("tests/small_networks.py").read_text())
     settings = settings_of()
     settings.source.column = None
     file = NetworkFile.from_network(Plain(settings).eval(), settings)
     assert file.sources is None
     write_network_file(tmp_path / "net.pt", file)
-    detector = Detector(tmp_path / "net.pt", device="cpu", network_folder=tmp_path)
+    detector = Detector(tmp_path / "net.pt", device="cpu", network_folder=TESTS)
     score = detector.score_trial(noise_waveforms([SHORT])[0], 16000)
     assert score.sources is None and detector.source_classes is None
 

@@ -1,7 +1,5 @@
 """Verdicts that the numbers do not support are 'undecided', in every output."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -85,6 +83,7 @@ def windows(*scores: float) -> list[WindowScore]:
 CLEAR = windows(2.0, -1.0, -1.0, 2.0)
 UNCLEAR = windows(2.0, -0.5, -0.5, 2.0)
 NONE = windows(2.0, -1.0, 2.0, -1.0)
+LITTLE = calibration(0.0, (-2.0, 0.9))
 
 
 @pytest.mark.parametrize(
@@ -101,13 +100,7 @@ NONE = windows(2.0, -1.0, 2.0, -1.0)
         (Ratio(-2.0), CLEAR, calibration(0.0), "spoof", "mixed"),
         (Ratio(-2.0), NONE, calibration(0.0), "spoof", "undecided"),
         # A set that supports little supports no part either.
-        (
-            Ratio(0.9, 2.0, is_clear=False),
-            CLEAR,
-            calibration(0.0, (-2.0, 0.9)),
-            "undecided",
-            "undecided",
-        ),
+        (Ratio(0.9, 2.0, is_clear=False), CLEAR, LITTLE, "undecided", "undecided"),
         # Scores without a calibration have no ratio that could be unclear.
         (None, UNCLEAR, None, "mixed", "mixed"),
     ],
@@ -154,9 +147,8 @@ def test_channels_that_cannot_be_told(verdicts: list[str | None], expected: str)
     # Another threshold makes no verdict of what was undecided.
     column = ChannelColumn(-9.0)
     again = column.restored(json.loads(json.dumps(column.saved(value))))
-    assert [each["verdict"] == "undecided" for each in again.channels] == [
-        verdict == "undecided" for verdict in verdicts
-    ]
+    undecided = [verdict == "undecided" for verdict in verdicts]
+    assert [each["verdict"] == "undecided" for each in again.channels] == undecided
 
 
 @pytest.fixture(scope="module")

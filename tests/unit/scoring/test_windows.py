@@ -1,7 +1,5 @@
 """Where windows lie, and which of them sound spoofed."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from dataclasses import replace
@@ -97,10 +95,8 @@ def test_the_worst_part_is_named_first_and_single_windows_are_said():
     scores = [0.0, 0.1, 1, -3, -2, 1, 0.2, 1, -9]
     found = SEARCH.find_parts(windows(*scores))
     words = PartColumn.words(found)
-    assert words == (
-        "2 parts sound spoofed: 0:06-0:12 (lowest -3.0000), 0:00-0:06 (lowest 0.0000); "
-        "2 single windows below 0.5: 0:16-0:20 (lowest -9.0000)"
-    )
+    parts = "2 parts sound spoofed: 0:06-0:12 (lowest -3.0000), 0:00-0:06 (lowest 0.0000)"
+    assert words == f"{parts}; 2 single windows below 0.5: 0:16-0:20 (lowest -9.0000)"
     alone = SEARCH.find_parts(windows(1, -1, 1))
     assert PartColumn.words(alone) == "1 single window below 0.5: 0:02-0:06 (lowest -1.0000)"
     assert PartColumn.veto(alone, "bona fide") is None
@@ -113,9 +109,8 @@ def test_the_number_to_expect_in_genuine_speech_is_that_of_the_error_rate():
     column = PartColumn.wanted(request)
     found = column.search.find_parts(windows(*[0.0, 0.0], *[1.0] * 98))
     assert found.searched.expected == 8.0
-    assert found.searched.describe_alarms() == (
-        "about 8 of 100 windows of genuine speech would be below it"
-    )
+    alarms = "about 8 of 100 windows of genuine speech would be below it"
+    assert found.searched.describe_alarms() == alarms
     assert PartColumn.entry(found)["searched"]["expected"] == 8.0
     # At another threshold the rate is not known.
     for other in (replace(request, threshold=0.7), replace(request, calibration=None)):
@@ -197,22 +192,17 @@ def expected_parts(detector, recording):
         if max(one.score, other.score) < detector.threshold:
             # Milliseconds.
             below[round(1e3 * one.start_s) : round(1e3 * other.end_s)] = True
-    edges = np.flatnonzero(np.diff(below.astype(int)))
-    if below[0]:
-        edges = np.concatenate([[-1], edges])
-    starts = (edges[::2] + 1) / 1e3
-    ends = edges[1::2] / 1e3
-    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+    edges = np.flatnonzero(np.diff(below.astype(int), prepend=0))
+    return [(start / 1e3, end / 1e3) for start, end in edges.reshape(-1, 2).tolist()]
 
 
 def test_every_way_of_scoring_finds_the_same_parts(network, recording):
     detector = detector_between(network, recording)
     whole = detector.score_whole(recording)
     assert whole.verdict == "mixed"
+    times = [(part.start_s, part.end_s) for part in whole.parts]
     expected = expected_parts(detector, recording)
-    assert [(part.start_s, part.end_s) for part in whole.parts] == [
-        (pytest.approx(start, abs=2e-3), pytest.approx(end, abs=2e-3)) for start, end in expected
-    ]
+    assert np.array(times) == pytest.approx(np.array(expected), abs=2e-3)
     [of_many] = detector.score_many([recording], whole=True)
     samples, rate = soundfile.read(recording, dtype="float32")
     pipeline = detector.pipeline
@@ -222,12 +212,9 @@ def test_every_way_of_scoring_finds_the_same_parts(network, recording):
     stream.add(samples)
     stream.finish()
     for result in (of_many, in_pieces, stream.score):
-        assert [(part.start_s, part.end_s) for part in result.parts] == [
-            (part.start_s, part.end_s) for part in whole.parts
-        ]
-        assert [part.score for part in result.parts] == pytest.approx(
-            [part.score for part in whole.parts], abs=3e-6
-        )
+        assert [(part.start_s, part.end_s) for part in result.parts] == times
+        scores = [[part.score for part in one.parts] for one in (result, whole)]
+        assert scores[0] == pytest.approx(scores[1], abs=3e-6)
         assert result.searched == whole.searched
     assert of_many.verdict == in_pieces.verdict == "mixed"
     assert whole.searched.windows == len(whole.windows_scores) == 6
