@@ -161,7 +161,21 @@ def as_file(
     return content.getvalue()
 
 
-def as_form(content: bytes, name: str) -> tuple[bytes, str]:
-    """A form with a file, and its type."""
-    head = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
-    return head.encode() + content + b"\r\n--x--\r\n", "multipart/form-data; boundary=x"
+def as_form(content: bytes, name: str, **others: bytes) -> tuple[bytes, str]:
+    """A form with a file, and with others in the fields of their names; and its type."""
+    names = {"file": name, **{other: f"{other}.bin" for other in others}}
+    body = b""
+    for key, part in {"file": content, **others}.items():
+        described = f'form-data; name="{key}"; filename="{names[key]}"'
+        body += f"--x\r\nContent-Disposition: {described}\r\n\r\n".encode() + part + b"\r\n"
+    return body + b"--x--\r\n", "multipart/form-data; boundary=x"
+
+
+def begin_upload(url: str, content: bytes, sent: int = 1000) -> socket.socket:
+    """Begin to send a recording, and do not go on."""
+    host, port = url.removeprefix("http://").split(":")
+    client = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+    lines = ["POST /score HTTP/1.1", "Host: localhost", "Content-Type: audio/wav"]
+    head = "\r\n".join([*lines, f"Content-Length: {len(content)}", "", ""])
+    client.sendall(head.encode() + content[:sent])
+    return client

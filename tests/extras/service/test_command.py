@@ -1,7 +1,5 @@
 """`python -m asdf serve`: what is refused before anything is served."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys
@@ -40,15 +38,13 @@ def serve(network_file, capsys, monkeypatch):
 )
 def test_mistakes_are_one_message(serve, words, message):
     status, error = serve(*words)
-    assert status == 2
-    assert message in error
+    assert status == 2 and message in error
 
 
 def test_a_port_that_is_taken_is_reported(serve):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         status, error = serve("--port", str(taken.getsockname()[1]))
-    assert status == 2
-    assert "Another program uses it" in error
+    assert status == 2 and "Another program uses it" in error
 
 
 @pytest.mark.slow_but("1")
@@ -56,12 +52,11 @@ def test_a_port_that_is_taken_is_reported(serve):
 def test_a_network_that_is_none_ends_the_service(tmp_path, workers):
     path = tmp_path / "text.pt"
     path.write_text("no network")
-    words = [sys.executable, "-m", "asdf", "serve", str(path), "--port", "0"]
-    words += ["--workers", workers]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    words = ["-m", "asdf", "serve", str(path), "--port", "0", "--workers", workers]
+    options = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": PATIENCE_S}
+    done = subprocess.run([sys.executable, *words], **options)
     assert done.returncode == 1
-    assert str(path) in done.stderr
-    assert "Traceback" not in done.stderr
+    assert str(path) in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_token_comes_from_a_file_or_the_variable(tmp_path, monkeypatch):
@@ -82,8 +77,7 @@ def test_a_weak_token_is_refused(serve, tmp_path, monkeypatch, text):
     path = tmp_path / "token"
     path.write_text(text)
     status, error = serve("--token-file", str(path))
-    assert status == 2
-    assert "use 16 or more" in error
+    assert status == 2 and "use 16 or more" in error
     monkeypatch.setenv(VARIABLE, text)
     assert serve()[0] == 2
 
@@ -97,13 +91,8 @@ def test_a_token_that_is_no_text_is_just_wrong():
 
 
 def test_help_and_mistakes_need_neither_torch_nor_fastapi():
-    code = (
-        "import sys\n"
-        "from asdf.__main__ import main\n"
-        "main(['serve', 'x.pt', '--threshold', 'inf'])\n"
-        "print(sorted({'torch', 'fastapi', 'granian'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    code = "import sys; from asdf.__main__ import main; main(['serve', 'x', '--threshold', 'inf']);"
+    code += "print(sorted({'torch', 'fastapi', 'granian'} & set(sys.modules)))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

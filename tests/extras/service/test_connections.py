@@ -1,7 +1,5 @@
 """Connections before any token: how long they are held, how many, and what they cost others."""
 
-from __future__ import annotations
-
 import socket
 import time
 from contextlib import ExitStack, closing
@@ -10,15 +8,11 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import PATIENCE_S
-from tests.extras.service.conftest import LIMITS, as_file, running, wait_for
+from tests.extras.service.conftest import LIMITS, as_file, begin_upload, running, wait_for
 from tests.unit.conftest import sound
 
 GOOD = as_file(sound(20000))
 HALF = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
-POST = (
-    b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: audio/wav\r\n"
-    b"Content-Length: %d\r\n\r\n" % len(GOOD)
-)
 HEAD_S = 0.5
 
 
@@ -88,8 +82,7 @@ def test_headers_have_a_size(hurried):
 
 
 def test_a_recording_may_take_longer_than_the_headers(hurried):
-    with closing(connect(hurried)) as client:
-        client.sendall(POST + GOOD[:1000])
+    with closing(begin_upload(hurried.url, GOOD)) as client:
         wait_for(lambda: hurried.service.in_memory == 1)
         time.sleep(2 * HEAD_S)
         client.sendall(GOOD[1000:])
@@ -120,8 +113,7 @@ def test_who_holds_connections_shuts_nobody_out_for_long(detector):
 def test_connections_at_work_are_not_closed_for_others(detector):
     limits = replace(LIMITS, connections=3, head_s=HEAD_S)
     with running(detector, limits) as served:
-        with closing(connect(served)) as working:
-            working.sendall(POST + GOOD[:1000])
+        with closing(begin_upload(served.url, GOOD)) as working:
             wait_for(lambda: served.service.in_memory == 1)
             held = [connect(served) for _ in range(4)]
             assert served.ask("/health").status == 200

@@ -1,7 +1,5 @@
 """The OpenAPI description, its page and the page for people: complete, and without addresses."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 
@@ -34,9 +32,8 @@ def judging(network, tmp_path_factory):
     file.calibration = calibration.content()
     calibrated = tmp_path_factory.mktemp("calibrated") / "net.pt"
     write_network_file(calibrated, file)
-    detector = asdf.Detector(
-        calibrated, "cpu", network_folder=TESTS, threads=1, threshold=1e6, speech_check="off"
-    )
+    options = {"threads": 1, "threshold": 1e6, "speech_check": "off"}
+    detector = asdf.Detector(calibrated, "cpu", network_folder=TESTS, **options)
     with running(detector) as service:
         yield service
 
@@ -101,16 +98,10 @@ def test_all_paths_and_statuses_are_described(served):
     post = paths["/score"]["post"]
     statuses = {200, 400, 401, 403, 408, 413, 415, 421, 422, 500, 503}
     assert set(map(int, post["responses"])) == statuses
-    assert set(post["requestBody"]["content"]) == {
-        "application/octet-stream",
-        "multipart/form-data",
-    }
-    assert [parameter["name"] for parameter in post["parameters"]] == [
-        "window",
-        "hop",
-        "trial",
-        "outline",
-    ]
+    kinds = {"application/octet-stream", "multipart/form-data"}
+    assert set(post["requestBody"]["content"]) == kinds
+    names = [parameter["name"] for parameter in post["parameters"]]
+    assert names == ["window", "hop", "trial", "outline"]
     page = served.ask("/docs").content.decode()
     assert all(f'<th scope="row">{status}</th>' in page for status in statuses)
 
@@ -140,11 +131,8 @@ def test_the_health_and_the_numbers(served):
     assert served.score(as_file(sound(32000))).status == 200
     answer = served.ask("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
-    numbers = dict(
-        line.rsplit(" ", 1)
-        for line in answer.content.decode().splitlines()
-        if not line.startswith("#")
-    )
+    lines = answer.content.decode().splitlines()
+    numbers = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert float(numbers["asdf_ready"]) == 1
     assert float(numbers["asdf_recordings_in_memory"]) == 0
     assert float(numbers['asdf_requests_total{path="/score",status="200"}']) >= 1

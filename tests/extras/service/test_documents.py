@@ -1,7 +1,5 @@
 """The code of docs/service.md runs as it stands there, and its tables name what there is."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import replace
@@ -40,12 +38,8 @@ def test_the_python_example(served, folder, capsys, detector):
 
 def test_the_shell_examples(served, folder):
     asking, token = blocks("bash")
-    done = subprocess.run(
-        ["bash", "-e", "-c", asking.replace(ADDRESS, served.url)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ["bash", "-e", "-c", asking.replace(ADDRESS, served.url)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.count('"recordings":[{"path":') == 2
     assert done.stdout.count('"windows":') == 1
     subprocess.run(["bash", "-e", "-c", token], check=True)

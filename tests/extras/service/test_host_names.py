@@ -1,7 +1,5 @@
 """Under which names a service is asked, and by whose pages."""
 
-from __future__ import annotations
-
 import http.client
 from contextlib import closing
 
@@ -30,20 +28,11 @@ def status_of(names: Names, method: str = "GET", **headers: str) -> int:
 @pytest.mark.parametrize(
     ("host", "status"),
     [
-        ("localhost", 200),
-        ("localhost:8000", 200),
-        ("LocalHost.:8000", 200),
-        ("127.0.0.1:8000", 200),
-        ("[::1]:8000", 200),
-        ("[0:0:0:0:0:0:0:1]", 200),
-        ("evil.example:8000", 421),
-        ("localhost.evil.example", 421),
-        ("127.0.0.1.evil.example:8000", 421),
-        ("evil.example@localhost:8000", 421),
-        ("[::1", 421),
-        ("192.0.2.1", 421),
-        ("detector.example.org", 421),
-        ("", 200),
+        *((host, 200) for host in ("localhost", "localhost:8000", "LocalHost.:8000", "")),
+        *((host, 200) for host in ("127.0.0.1:8000", "[::1]:8000", "[0:0:0:0:0:0:0:1]")),
+        *((host, 421) for host in ("evil.example:8000", "localhost.evil.example", "[::1")),
+        *((host, 421) for host in ("127.0.0.1.evil.example:8000", "evil.example@localhost:8000")),
+        *((host, 421) for host in ("192.0.2.1", "detector.example.org")),
     ],
 )
 def test_a_service_on_this_machine_goes_by_its_own_names(host, status):
@@ -104,8 +93,7 @@ def ask(served, method: str, path: str, headers: dict[str, str]) -> tuple[int, b
 @pytest.mark.parametrize("path", PATHS)
 def test_a_name_that_was_led_here_reads_nothing(served, path):
     status, content = ask(served, "GET", path, {"Host": "evil.example:8711"})
-    assert status == 421
-    assert b"--host-name NAME" in content
+    assert status == 421 and b"--host-name NAME" in content
     assert ask(served, "GET", path, {})[0] == 200
 
 

@@ -1,10 +1,7 @@
 """200 uploads at once, broken, empty, huge and abandoned ones among them: each gets its answer."""
 
-from __future__ import annotations
-
 import os
 import re
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import PATIENCE_S
-from tests.extras.service.conftest import LIMITS, as_file, running, wait_for
+from tests.extras.service.conftest import LIMITS, as_file, begin_upload, running, wait_for
 from tests.unit.conftest import sound
 
 CLIENTS = 200
@@ -57,12 +54,7 @@ def make_uploads() -> list[tuple[bytes, int]]:
 
 def abandon(url: str) -> None:
     """Send a part of a recording, and go."""
-    host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client:
-        client.sendall(
-            b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: audio/wav\r\n"
-            b"Content-Length: 40000\r\n\r\n" + bytes(1000)
-        )
+    begin_upload(url, bytes(40_000)).close()
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Recordings that wait share forward passes, in turns; a failure is that of its pass alone."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """The command as processes: what they share, and how they end."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -29,14 +27,10 @@ def process(network, request):
     """The command, serving at any free port: the process and the port."""
     command = [sys.executable, "-m", "asdf", "serve", str(network), "--port", "0", "--threads", "1"]
     command += ["--network-folder", str(TESTS), "--device", "cpu"]
-    process = subprocess.Popen(
-        [*command, *getattr(request, "param", ())],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+    outputs = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command += getattr(request, "param", ())
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, **outputs)
     line = process.stdout.readline()
     matched = re.search(r"at http://127\.0\.0\.1:(\d+) \(Ctrl-C ends it\)", line)
     assert matched, line
@@ -62,9 +56,8 @@ def status_of(port: int, path: str = "/ready") -> int:
 
 
 def score(port: int) -> dict:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/score", GOOD, {"Content-Type": "audio/wav"}
-    )
+    address = f"http://127.0.0.1:{port}/score"
+    request = urllib.request.Request(address, GOOD, {"Content-Type": "audio/wav"})
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         return json.load(answer)
 

@@ -1,11 +1,8 @@
 """What is refused, with which status and words; and that it leaves nothing behind."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re
-import socket
 import sys
 import tempfile
 import time
@@ -22,7 +19,15 @@ from asdf.extras.service.limits import ServiceLimits, for_clients
 from asdf.extras.service.service import Asked
 from asdf.removed import option_has_left
 from tests.conftest import PATIENCE_S, ROOT
-from tests.extras.service.conftest import LIMITS, TESTS, as_file, as_form, running, wait_for
+from tests.extras.service.conftest import (
+    LIMITS,
+    TESTS,
+    as_file,
+    as_form,
+    begin_upload,
+    running,
+    wait_for,
+)
 from tests.unit.conftest import small_settings, sound, write_small_network
 
 GOOD = as_file(sound(20000))
@@ -177,24 +182,6 @@ def test_a_form_without_a_file_is_refused(served):
 
 
 @pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("?windows=4", "/score has no parameter 'windows'. Did you mean 'window'?"),
-        ("?window=1&Hop=1", "/score has no parameter 'Hop'. Did you mean 'hop'?"),
-        ("?trail=true", "/score has no parameter 'trail'. Did you mean 'trial'?"),
-        ("?outlines=3", "/score has no parameter 'outlines'. Did you mean 'outline'?"),
-        ("?threshold=0", "'threshold'. It takes window, hop, trial, outline."),
-        ("?=1", "/score has no parameter ''. It takes"),
-        ("?a%0Ab%1B=1", r"parameter 'a\nb\x1b'. It takes"),
-    ],
-)
-def test_a_parameter_that_nothing_reads_is_refused(served, query, words):
-    answer = served.score(GOOD, query)
-    assert answer.status == 422
-    assert words in error_of(answer)
-
-
-@pytest.mark.parametrize(
     ("field", "status", "words"),
     [
         ('"files"; filename="a.wav"', 422, "form field 'files'. Did you mean 'file'?"),
@@ -209,21 +196,26 @@ def test_a_form_field_that_nothing_reads_is_refused(served, field, status, words
     form, kind = as_form(GOOD, "a.wav")
     other = f"--x\r\nContent-Disposition: form-data; name={field}\r\n\r\n4\r\n".encode()
     answer = served.score(other + form, Content_Type=kind)
-    assert answer.status == status
-    assert words in error_of(answer)
+    assert answer.status == status and words in error_of(answer)
 
 
 def test_two_files_in_a_form_are_refused(served):
     first, kind = as_form(GOOD, "a.wav")
     second, _ = as_form(GOOD, "b.wav")
     answer = served.score(first.removesuffix(b"--x--\r\n") + second, Content_Type=kind)
-    assert answer.status == 400
-    assert "send one recording per request" in error_of(answer)
+    assert answer.status == 400 and "send one recording per request" in error_of(answer)
 
 
 @pytest.mark.parametrize(
     ("query", "words"),
     [
+        ("?windows=4", "/score has no parameter 'windows'. Did you mean 'window'?"),
+        ("?window=1&Hop=1", "/score has no parameter 'Hop'. Did you mean 'hop'?"),
+        ("?trail=true", "/score has no parameter 'trail'. Did you mean 'trial'?"),
+        ("?outlines=3", "/score has no parameter 'outlines'. Did you mean 'outline'?"),
+        ("?threshold=0", "'threshold'. It takes window, hop, trial, outline."),
+        ("?=1", "/score has no parameter ''. It takes"),
+        ("?a%0Ab%1B=1", r"parameter 'a\nb\x1b'. It takes"),
         ("?window=1&hop=2", "the hop at most the window"),
         ("?window=0", "both must be positive"),
         ("?window=nan", "both must be positive"),
@@ -242,8 +234,7 @@ def test_two_files_in_a_form_are_refused(served):
 )
 def test_questions_that_cannot_be_meant(served, query, words):
     answer = served.score(as_file(sound(16000 * 20)), query)
-    assert answer.status == 422
-    assert words in error_of(answer)
+    assert answer.status == 422 and words in error_of(answer)
 
 
 def test_windows_are_as_long_as_the_network_hears_at_its_own_rate():
@@ -282,9 +273,8 @@ def test_messages_are_for_who_has_no_list_and_no_limits(served):
 
 
 def test_other_paths_and_methods_are_answered_in_the_same_form(served):
-    assert served.ask("/nothing").status == 404
-    assert served.ask("/page/..%2fapp.py").status == 404
-    assert served.ask("/page/page.html").status == 404
+    for path in ("/nothing", "/page/..%2fapp.py", "/page/page.html"):
+        assert served.ask(path).status == 404
     assert served.ask("/score").status == 405
     assert set(served.ask("/nothing").json) == {"error"}
 
@@ -331,21 +321,10 @@ def test_a_token_is_needed_where_there_is_one(detector):
             assert served.ask(path).status == 200
 
 
-def open_slow_upload(served) -> socket.socket:
-    """Begin to send a recording, and do not go on."""
-    host, port = served.url.removeprefix("http://").split(":")
-    client = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
-    client.sendall(
-        b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: audio/wav\r\n"
-        b"Content-Length: 40044\r\n\r\n" + GOOD[:1000]
-    )
-    return client
-
-
 def test_a_full_service_refuses_more_until_one_is_done(detector):
     with running(detector, replace(LIMITS, queue=2)) as served:
-        first = open_slow_upload(served)
-        second = open_slow_upload(served)
+        first = begin_upload(served.url, GOOD)
+        second = begin_upload(served.url, GOOD)
         wait_for(lambda: served.service.in_memory == 2)
         answer = served.score(GOOD)
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
@@ -362,7 +341,7 @@ def test_a_full_service_refuses_more_until_one_is_done(detector):
 
 def test_a_client_that_is_too_slow_is_refused(detector, impatient):
     with running(detector, replace(LIMITS, upload_s=0.2)) as served:
-        with closing(open_slow_upload(served)) as client:
+        with closing(begin_upload(served.url, GOOD)) as client:
             assert client.recv(100).startswith(b"HTTP/1.1 408 ")
         wait_for(lambda: served.service.in_memory == 0)
 

@@ -1,7 +1,5 @@
 """A recording that is posted gets the answer of `python -m asdf score --json`."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from datetime import datetime, timedelta, timezone
@@ -31,13 +29,14 @@ def command(network, tmp_path, monkeypatch):
     return run
 
 
+def without(values: dict, name: str) -> dict:
+    return {key: value for key, value in values.items() if key != name}
+
+
 def without_provenance(document: dict) -> dict:
     """A document without what made it, which has the date."""
-    entries = []
-    for entry in document["recordings"]:
-        entries.append({key: value for key, value in entry.items() if key != "sha256"})
-    kept = {key: value for key, value in document.items() if key != "made_by"}
-    return {**kept, "recordings": entries}
+    entries = [without(entry, "sha256") for entry in document["recordings"]]
+    return {**without(document, "made_by"), "recordings": entries}
 
 
 def same(answer: object, expected: object) -> bool:
@@ -106,24 +105,14 @@ def test_an_answer_says_what_made_it(served, network, detector):
     assert made["network_sha256"] == hashlib.sha256(network.read_bytes()).hexdigest()
     assert (made["asdf"], made["torch"]) == (asdf.__version__, str(torch.__version__))
     assert before <= datetime.fromisoformat(made["date"]) <= datetime.now(timezone.utc)
-    assert made["options"] == {
-        "threshold": None,
-        "precision": "fp32",
-        "engine": detector.engine,
-        "device": "cpu",
-        "max_samples": 16000,
-        "parts": False,
-        "speech_check": "off",
-        "trial": False,
-        "window": 1.0,
-        "hop": 0.3,
-    }
+    computed = {"precision": "fp32", "engine": detector.engine, "device": "cpu"}
+    heard = {"max_samples": 16000, "window": 1.0, "hop": 0.3, "trial": False, "parts": False}
+    assert made["options"] == {"threshold": None, **computed, **heard, "speech_check": "off"}
     for base, shown in (("/models/base.pt", "base.pt"), ("hub:org/base", "hub:org/base")):
         other = asdf.Detector(network, "cpu", TESTS, 1, True, base=base, speech_check="off")
         words = score_command(other, "plain.pt", "call.wav", True, None).split()
         assert {f"--base={shown}", "--speech-check=off", "--full-length", "--trial"} <= {*words}
     version = served.ask("/version").json
     assert version["network"] == "plain.pt"
-    assert {name: version[name] for name in ("asdf", "torch", "network_sha256")} == {
-        name: made[name] for name in ("asdf", "torch", "network_sha256")
-    }
+    for name in ("asdf", "torch", "network_sha256"):
+        assert version[name] == made[name]

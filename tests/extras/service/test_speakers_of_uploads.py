@@ -1,14 +1,12 @@
 """A form with turns of speakers gets a score per speaker too."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import asdf
 from asdf.extras.service.answers import stated_columns
 from asdf.segments import Segment, speakers_alone
-from tests.extras.service.conftest import TESTS, as_file, running
+from tests.extras.service.conftest import TESTS, as_file, as_form, running
 from tests.unit.conftest import sound
 
 RATE = 16000
@@ -28,16 +26,6 @@ def as_rttm(turns, name="call"):
     return "".join(lines).encode()
 
 
-def as_form(**files: bytes):
-    """A form with files, each in the field of its name, and its type."""
-    body = b""
-    for field, content in files.items():
-        name = f'name="{field}"; filename="{field}.bin"'
-        body += f"--x\r\nContent-Disposition: form-data; {name}\r\n\r\n".encode() + content
-        body += b"\r\n"
-    return body + b"--x--\r\n", "multipart/form-data; boundary=x"
-
-
 @pytest.fixture(scope="module")
 def detector(network):
     options = {"network_folder": TESTS, "threads": 1, "threshold": 0.0, "speech_check": "off"}
@@ -50,14 +38,14 @@ def served(detector):
         yield service
 
 
-def ask(served, query="", **files):
-    body, kind = as_form(**files)
+def ask(served, query="", **others):
+    body, kind = as_form(as_file(CALL), "file.bin", **others)
     return served.score(body, query, Content_Type=kind)
 
 
 def test_speakers_get_what_the_detector_gives_them(served, detector):
     content = as_file(CALL)
-    answer = ask(served, file=content, rttm=as_rttm(TURNS)).json
+    answer = ask(served, rttm=as_rttm(TURNS)).json
     [whole] = answer["recordings"]
     assert whole["score"] == pytest.approx(detector.score_whole(content).score, abs=1e-6)
     expected = detector.score_speakers(content, speakers_alone(TURNS))
@@ -87,19 +75,18 @@ def test_channels_that_differ_are_scored_each_of_each_speaker(served, detector):
 
 
 def test_a_page_gets_what_it_shows_of_each_speaker(served) -> None:
-    content, turns = as_file(CALL), as_rttm(TURNS)
-    answer = ask(served, "?outline=10", file=content, rttm=turns).json
+    turns = as_rttm(TURNS)
+    answer = ask(served, "?outline=10", rttm=turns).json
     for entry in (*answer["recordings"], *answer["speakers"]):
         assert entry["shown"].keys() == {"facts", "sentences", "doubt", "is_clear"}
     # Behind the columns of recordings in its table, as in that of `score`.
     assert stated_columns()[-1] == ("speaker", "overlapped_s")
-    plain = ask(served, file=content, rttm=turns).json
+    plain = ask(served, rttm=turns).json
     assert not any("shown" in entry for entry in (*plain["recordings"], *plain["speakers"]))
 
 
 def test_without_turns_nothing_changes(served):
-    answer = ask(served, file=as_file(CALL)).json
-    assert "speakers" not in answer
+    assert "speakers" not in ask(served).json
 
 
 @pytest.mark.parametrize(
@@ -112,10 +99,10 @@ def test_without_turns_nothing_changes(served):
     ],
 )
 def test_turns_that_do_not_fit_are_refused(served, turns, query, message):
-    answer = ask(served, query, file=as_file(CALL), rttm=turns)
+    answer = ask(served, query, rttm=turns)
     assert answer.status == 422 and message in answer.json["error"]
 
 
 def test_two_recordings_are_refused(served):
-    answer = ask(served, file=as_file(CALL), other=as_file(CALL))
+    answer = ask(served, other=as_file(CALL))
     assert answer.status == 422 and "no form field 'other'" in answer.json["error"]

@@ -1,7 +1,5 @@
 """Recordings in a folder, and as tars."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import subprocess
@@ -22,12 +20,8 @@ NAMES = [
     "flac/sprächen/日本.flac",
     "b.wav",
 ]
-WRITERS = [
-    ("python", tarfile.PAX_FORMAT),
-    ("python", tarfile.GNU_FORMAT),
-    ("tar", "pax"),
-    ("tar", "gnu"),
-]
+WRITERS = [("python", tarfile.PAX_FORMAT), ("python", tarfile.GNU_FORMAT), ("tar", "pax")]
+WRITERS.append(("tar", "gnu"))
 
 
 def noise(length: int, seed: int) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Recordings read out of tars, held against the same files in a folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tarfile
@@ -22,9 +20,7 @@ from tests.unit.audio.test_flac import damage, flac
 
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: f"{writer[0]}-{writer[1]}")
 @pytest.mark.parametrize("members", ["LA", "./LA", ".", ""])
-def test_every_format_gives_the_files_that_were_packed(
-    corpus: Path, writer: tuple, members: str
-) -> None:
+def test_every_format_gives_the_files_that_were_packed(corpus, writer, members) -> None:
     program, how = writer
     archive, inside = corpus.parents[1] / "LA.tar", members.endswith("LA")
     if program == "python":
@@ -32,9 +28,7 @@ def test_every_format_gives_the_files_that_were_packed(
             for child in [corpus] if inside else sorted(corpus.iterdir()):
                 tar.add(child, members if inside else f"{members}/{child.name}".lstrip("/"))
     else:
-        what = [
-            members or child.name for child in sorted(corpus.iterdir())[: 1 if members else None]
-        ]
+        what = [members] if members else [child.name for child in sorted(corpus.iterdir())]
         folder = corpus.parent if inside else corpus
         system_tar("-C", folder, f"--format={how}", "-cf", archive, *what)
     for name in NAMES:
@@ -67,16 +61,13 @@ def test_ustar(corpus: Path, program: str) -> None:
         assert_array_equal(read_audio(archive / name), read_audio(corpus / name))
 
 
-def test_members_that_begin_with_the_folders_name_may_be_named_as_tar_names_them(
-    corpus: Path,
-) -> None:
+def test_members_that_begin_with_the_folders_name_may_be_named_as_tar_names_them(corpus) -> None:
     archive = pack(corpus)
     assert_array_equal(read_audio(archive / "LA" / "b.wav"), read_audio(corpus / "b.wav"))
     folder = find_folder(archive / "LA" / "flac")
     assert folder is not None
-    assert sorted(folder.archive.names(folder.name)) == sorted(
-        name[5:] for name in NAMES if name.startswith("flac/")
-    )
+    inside = sorted(name[5:] for name in NAMES if name.startswith("flac/"))
+    assert sorted(folder.archive.names(folder.name)) == inside
     assert sorted(folder.archive.names("flac")) == sorted(folder.archive.names("LA/flac"))
 
 
@@ -87,9 +78,8 @@ def test_ffmpeg_reads_members_too(corpus: Path) -> None:
     damage(path, back=1)
     encode(corpus / "a.m4a", sine(16000)[None], 16000, "aac")
     archive = pack(corpus)
-    assert_array_equal(
-        read_audio(archive / "checksum.flac", 15000, 5000), samples[15000:, 0] / 32768
-    )
+    part = read_audio(archive / "checksum.flac", 15000, 5000)
+    assert_array_equal(part, samples[15000:, 0] / 32768)
     assert_array_equal(read_audio(archive / "a.m4a"), read_audio(corpus / "a.m4a"))
 
 
@@ -125,23 +115,18 @@ def test_a_folder_counts_before_a_tar(corpus: Path) -> None:
         read_audio(folder / "flac" / "a.flac")
 
 
-def test_ordinary_files_are_never_looked_for_in_archives(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ordinary_files_are_never_looked_for_in_archives(corpus, monkeypatch) -> None:
     read_audio(pack(corpus) / "b.wav")  # an archive is in use
-    monkeypatch.setattr(
-        "asdf.extras.stores.archives.find_folder",
-        lambda folder: pytest.fail("looked for an archive"),
-    )
-    monkeypatch.setattr(
-        "asdf.extras.stores.archives.find_member", lambda path: pytest.fail("looked for an archive")
-    )
+
+    def fail(path: Path) -> None:
+        pytest.fail("looked for an archive")
+
+    for name in ("find_folder", "find_member"):
+        monkeypatch.setattr(f"asdf.extras.stores.archives.{name}", fail)
     assert len(read_audio(corpus / "b.wav")) == 3040
 
 
-def test_relative_paths_are_those_of_the_folder_that_one_is_in(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_are_those_of_the_folder_that_one_is_in(corpus, monkeypatch) -> None:
     pack(corpus)
     other = corpus.parents[1] / "other"
     other.mkdir()
@@ -152,21 +137,17 @@ def test_relative_paths_are_those_of_the_folder_that_one_is_in(
         assert audio_length("LA.tar/b.wav") == length and audio_length("LA/b.wav") == length
 
 
-def test_links_lead_to_their_files_or_are_left_out_with_a_message(
-    corpus: Path, log: list[str]
-) -> None:
-    (corpus / "link.wav").symlink_to("flac/../b.wav")
-    (corpus / "link2.wav").symlink_to("link.wav")
-    (corpus / "flac" / "up.wav").symlink_to("../b.wav")
+def test_links_lead_to_their_files_or_are_left_out_with_a_message(corpus, log) -> None:
+    inside = {"link.wav": "flac/../b.wav", "link2.wav": "link.wav", "flac/up.wav": "../b.wav"}
+    outside = {"out.wav": "../../b.wav", "root.wav": "/LA/b.wav", "loop.wav": "loop.wav"}
+    for name, target in {**inside, **outside}.items():
+        (corpus / name).symlink_to(target)
     os.link(corpus / "b.wav", corpus / "hard.wav")
-    (corpus / "out.wav").symlink_to("../../b.wav")
-    (corpus / "root.wav").symlink_to("/LA/b.wav")
-    (corpus / "loop.wav").symlink_to("loop.wav")
     os.mkfifo(corpus / "pipe")
     archive = pack(corpus)
-    for name in ("link.wav", "link2.wav", "flac/up.wav", "hard.wav"):
+    for name in (*inside, "hard.wav"):
         assert len(read_audio(archive / name)) == 3040
-    for name in ("out.wav", "root.wav", "loop.wav", "pipe"):
+    for name in (*outside, "pipe"):
         assert find_member(archive / name) is None
     [line] = [line for line in log if "left out" in line]
     assert "and 1 more" in line and "LA/pipe (a device or pipe)" in line

@@ -1,7 +1,6 @@
 """Tars that must not be trusted, or cannot be read in place."""
 
-from __future__ import annotations
-
+import os
 import tarfile
 from pathlib import Path
 
@@ -19,14 +18,9 @@ def test_a_tar_that_ends_early_is_named(corpus: Path, cut: str) -> None:
         members = [member for member in tar if member.isfile()]
         end = tar.offset
     last = members[-1]
-    size = {
-        "in a member": last.offset_data + last.size - 700,
-        "before the end mark": end,
-        "in a header": last.offset_data - 100,
-        "to nothing": 0,
-    }[cut]
-    with archive.open("r+b") as file:
-        file.truncate(size)
+    sizes = {"in a member": last.offset_data + last.size - 700, "before the end mark": end}
+    sizes |= {"in a header": last.offset_data - 100, "to nothing": 0}
+    os.truncate(archive, sizes[cut])
     for _ in range(2):
         with pytest.raises(AsdfError, match="is not a whole tar archive") as caught:
             read_audio(archive / "b.wav")
@@ -55,21 +49,17 @@ def test_an_end_mark_in_the_middle_does_not_hide_the_rest(corpus: Path, filler: 
         read_audio(archive / "b.wav")
 
 
-@pytest.mark.parametrize(
-    ("kind", "program"), [("gz", "gunzip"), ("xz", "unxz"), ("bz2", "bunzip2")]
-)
-def test_compressed_archives_are_refused_with_the_way_out(
-    corpus: Path, kind: str, program: str
-) -> None:
+@pytest.mark.parametrize("kind", ["gz", "xz", "bz2"])
+def test_compressed_archives_are_refused_with_the_way_out(corpus: Path, kind: str) -> None:
+    program = {"gz": "gunzip", "xz": "unxz", "bz2": "bunzip2"}[kind]
     archive = pack(corpus, f"LA.tar.{kind}", mode=f"w:{kind}")
     folder = archive.parent / "LA"
     for path in (folder / "b.wav", archive / "b.wav"):
         with pytest.raises(AsdfError, match=f"{archive} is compressed.*`{program} {archive}`"):
             read_audio(path)
     misnamed = archive.rename(archive.with_name("LA.tar"))
-    with pytest.raises(
-        AsdfError, match=f"compressed.*`mv {misnamed} {archive}; {program} {archive}`"
-    ):
+    way_out = f"`mv {misnamed} {archive}; {program} {archive}`"
+    with pytest.raises(AsdfError, match=f"compressed.*{way_out}"):
         read_audio(misnamed / "b.wav")
 
 

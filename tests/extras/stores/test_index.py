@@ -1,7 +1,5 @@
 """The index of a tar: made once, and never used for another archive."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 from pathlib import Path
@@ -81,9 +79,8 @@ def test_an_index_with_any_byte_changed_is_made_anew(corpus: Path) -> None:
         content[position] ^= 1
         index_of(archive).write_bytes(content)
         again = tars.read_index(archive, open_tar(opened))
-        assert [again.name(at) for at in range(len(again))] == [
-            opened.index.name(at) for at in range(len(opened.index))
-        ]
+        names = [list(map(index.name, range(len(index)))) for index in (again, opened.index)]
+        assert names[0] == names[1]
         assert again.offsets.tolist() == opened.index.offsets.tolist()
 
 
@@ -111,9 +108,7 @@ def test_an_archive_that_is_replaced_under_the_reader_gives_no_samples(corpus: P
     assert len(read_audio(archive / "b.wav")) == 3040
 
 
-def test_where_the_folder_cannot_be_written_the_users_cache_has_the_index(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_folder_cannot_be_written_the_cache_has_the_index(corpus, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     archive = pack(corpus)
     index_of(archive).mkdir()  # permissions do not stop root
@@ -124,9 +119,7 @@ def test_where_the_folder_cannot_be_written_the_users_cache_has_the_index(
     assert tars.read_index(archive, open_tar(open_archive(archive))).find("LA/b.wav") is not None
 
 
-def test_where_no_folder_can_be_written_a_warning_says_what_it_costs(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: list[str]
-) -> None:
+def test_where_no_folder_can_be_written_a_warning_says_so(corpus, tmp_path, monkeypatch, log):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     archive = pack(corpus)

@@ -1,7 +1,5 @@
 """Recordings read out of parquet files, held against the same files in a folder."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import subprocess
@@ -69,9 +67,7 @@ def test_a_row_is_the_file_that_was_packed(corpus: Path, packed: Path) -> None:
         (["a", "b", None, "c", "d"], ["../1.wav", "2.wav", "3.wav", "4.wav", "5.wav"], "00000000"),
     ],
 )
-def test_a_name_is_the_path_of_the_row_or_its_number(
-    corpus: Path, names: list, audio_names: list, expected: str
-) -> None:
+def test_a_name_is_the_path_of_the_row_or_its_number(corpus, names, audio_names, expected):
     path = pack_rows(corpus, names, audio_names)
     assert open_archive(path).row_names()[0] == expected
     assert_array_equal(read_audio(path / expected), read_audio(corpus / NAMES[0]))
@@ -135,9 +131,7 @@ def test_no_file_stays_open(corpus: Path, packed: Path) -> None:
     assert len(archives) == 3
 
 
-def test_a_file_that_is_replaced_or_goes_while_it_is_read_is_one_message(
-    corpus: Path, packed: Path
-) -> None:
+def test_a_file_that_is_replaced_or_goes_while_it_is_read_is_one_message(corpus, packed) -> None:
     archives_parquet._group.cache_clear()
     member = open_archive(packed).find(NAMES[0])
     pack_rows(corpus, list(reversed(NAMES)), [None] * 5)

@@ -1,7 +1,5 @@
 """Data sets in parquet: shards as a hub has them, and those of the Arena."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,10 +50,10 @@ def write_shard(
 
 
 def write_arena(folder: Path, features: dict | None = CLASSES) -> None:
-    notes = [
-        json.dumps({"utterance_id": f"LA_E_{row}", "speaker_id": "LA_1", "attack_id": attack})
-        for row, attack in enumerate(["bonafide", "A07", "A08"])
-    ]
+    notes = []
+    for row, attack in enumerate(("bonafide", "A07", "A08")):
+        described = {"utterance_id": f"LA_E_{row}", "speaker_id": "LA_1", "attack_id": attack}
+        notes.append(json.dumps(described))
     data = folder / "data"
     write_shard(data / "test-00000-of-00002.parquet", [0, 1, 1], 0, features, notes=notes)
     notes = [json.dumps({"utterance_id": "LA_E_3", "codec": "opus\tx"})]
@@ -74,21 +72,16 @@ def test_a_set_of_the_arena(tmp_path: Path, home: str, features: dict | None) ->
     shards = [f"{home}/data/test-0000{number}-of-00002.parquet" for number in (0, 0, 0, 1)]
     assert trials.ids == [f"{shard}/flac/LA_E_{row}.wav" for row, shard in enumerate(shards)]
     assert trials.labels.tolist() == [1, 0, 0, 1]
-    assert trials.columns == {
-        "utterance_id": ["LA_E_0", "LA_E_1", "LA_E_2", "LA_E_3"],
-        "speaker": ["LA_1", "LA_1", "LA_1", ""],
-        "attack": ["-", "A07", "A08", "-"],
-        "codec": ["", "", "", "opus x"],
-    }
+    columns = {"utterance_id": [f"LA_E_{row}" for row in range(4)], "speaker": ["LA_1"] * 3 + [""]}
+    columns |= {"attack": ["-", "A07", "A08", "-"], "codec": ["", "", "", "opus x"]}
+    assert trials.columns == columns
     assert trials.index_of("LA_E_2") == 2
     assert [len(read_audio(trials.path(row))) for row in range(4)] == [1600, 1601, 1602, 1603]
     assert compare_with_disk(reading, tree) == ([], [])
     check_files([trials])
 
 
-def test_the_arenas_folder_itself_and_one_that_lacks_the_set(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_arenas_folder_itself_and_one_that_lacks_the_set(tmp_path, capsys) -> None:
     write_arena(tmp_path / "InTheWild")
     assert main(["arena:InTheWild", str(tmp_path / "InTheWild")]) == 1
     shown = capsys.readouterr().out
@@ -109,10 +102,8 @@ def test_splits(tmp_path: Path) -> None:
     write_hub(tmp_path)
     tree = open_tree(tmp_path)
     test = read_parquet(tree, "test")
-    assert test.trials.ids == [
-        "default/test/0000.parquet/flac/LA_E_5.wav",
-        "default/test/0001.parquet/flac/LA_E_6.wav",
-    ]
+    rows = ("0000.parquet/flac/LA_E_5.wav", "0001.parquet/flac/LA_E_6.wav")
+    assert test.trials.ids == [f"default/test/{row}" for row in rows]
     # A number with a fraction is no condition.
     assert test.trials.columns == {"system": ["vits", "vits"]}
     assert len(read_parquet(tree, "train").trials) == 2 and len(read_parquet(tree, "").trials) == 4
@@ -157,19 +148,11 @@ def test_a_column_of_several_values_is_no_column_of_labels(tmp_path: Path, value
 
 def test_a_corpus_declares_its_columns(tmp_path: Path) -> None:
     """A boolean, and the names of classes, under other names than usual."""
-    write_shard(
-        tmp_path / "db/mine/train.parquet",
-        [7, 8],
-        features={"speaker_number": {"names": ["anna", "ben"]}},
-        is_fake=[False, True],
-        speaker_number=[1, 0],
-    )
-    corpus = Corpus(
-        reader="parquet",
-        folder="mine",
-        columns={"label": "is_fake", "speaker": "speaker_number", "version": "label"},
-        bona_fide="False",
-    )
+    features = {"speaker_number": {"names": ["anna", "ben"]}}
+    values = {"is_fake": [False, True], "speaker_number": [1, 0]}
+    write_shard(tmp_path / "db/mine/train.parquet", [7, 8], features=features, **values)
+    columns = {"label": "is_fake", "speaker": "speaker_number", "version": "label"}
+    corpus = Corpus(reader="parquet", folder="mine", columns=columns, bona_fide="False")
     trials = corpus.read("mine", tmp_path / "db")
     assert trials.labels.tolist() == [1, 0] and trials.name == "mine"
     assert trials.columns == {"speaker": ["ben", "anna"], "version": ["7", "8"]}
@@ -217,9 +200,8 @@ def test_a_set_of_labels_alone(tmp_path: Path, itself: bool) -> None:
     folder = tmp_path / "ADD22_eval_31"
     (folder / "data").mkdir(parents=True)
     (folder / "track3test").mkdir()
-    table = pa.table(
-        {"utterance_id": ["ADD_E3_1", "ADD_E3_2"], "label": pa.array([0, 1], pa.int8())}
-    )
+    labels = pa.array([0, 1], pa.int8())
+    table = pa.table({"utterance_id": ["ADD_E3_1", "ADD_E3_2"], "label": labels})
     pq.write_table(table, folder / "data/labels.parquet")
     for number in (1, 2):
         soundfile.write(folder / f"track3test/ADD_E3_{number}.wav", np.zeros(1600), 16000)
@@ -245,9 +227,8 @@ def test_a_table_of_labels_without_its_columns(tmp_path: Path) -> None:
     table = tmp_path / "CFAD" / "data" / "labels.parquet"
     table.parent.mkdir(parents=True)
     pq.write_table(pa.table({"utterance": ["a"], "label": [0]}), table)
-    with pytest.raises(
-        AsdfError, match=r"labels\.parquet has no column 'utterance_id', but utterance, label\."
-    ):
+    message = r"labels\.parquet has no column 'utterance_id', but utterance, label\."
+    with pytest.raises(AsdfError, match=message):
         read_known(choose("arena:CFAD"), open_tree(tmp_path))
 
 

@@ -1,7 +1,5 @@
 """Shards and manifests of others, written by the libraries that they are of."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -68,32 +66,21 @@ def webdataset_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with wds.ShardWriter(str(folder / "wds-%06d.tar"), maxcount=2, verbose=0) as writer:
         for number, (label, attack) in enumerate(zip(LABELS, ATTACKS, strict=True)):
             described = {"label": label, "attack": attack, "seconds": 0.5, "words": ["a", "b"]}
-            sample = {
-                # Backwards: the order is that of the shards, not that of the names.
-                "__key__": f"speech/u{9 - number}",
-                "flac": encoded(number),
-                "json": described,
-                "txt": "a transcript, which is none of the columns",
-                "cls": int(label == "bonafide"),
-            }
-            writer.write(sample)
+            # Backwards: the order is that of the shards, not that of the names.
+            sample = {"__key__": f"speech/u{9 - number}", "flac": encoded(number)}
+            sample |= {"json": described, "txt": "a transcript, which is none of the columns"}
+            writer.write({**sample, "cls": int(label == "bonafide")})
     return folder
 
 
 def test_samples_of_webdataset_are_trials(webdataset_shards: Path) -> None:
     name = f"webdataset:{webdataset_shards}/wds-{{000000..000002}}.tar"
     trials, reading, tree = read(name)
-    assert list(trials.ids) == [
-        *("wds-000000.tar/speech/u9.flac", "wds-000000.tar/speech/u8.flac"),
-        *("wds-000001.tar/speech/u7.flac", "wds-000001.tar/speech/u6.flac"),
-        "wds-000002.tar/speech/u5.flac",
-    ]
-    assert trials.labels.tolist() == [1, 0, 0, 1, 0]
-    assert trials.columns == {
-        "attack": ["-", "A01", "A02", "-", "A01"],
-        "seconds": ["0.5"] * 5,
-        "cls": ["1", "0", "0", "1", "0"],
-    }
+    members = [f"wds-00000{number // 2}.tar/speech/u{9 - number}.flac" for number in range(5)]
+    assert list(trials.ids) == members and trials.labels.tolist() == [1, 0, 0, 1, 0]
+    attacks = ["-", "A01", "A02", "-", "A01"]
+    cells = {"seconds": ["0.5"] * 5, "cls": ["1", "0", "0", "1", "0"]}
+    assert trials.columns == {"attack": attacks, **cells}
     assert (trials.name, trials.folder) == (name, webdataset_shards)
     # They are scored with their labels.
     recordings = find_recordings([f"webdataset:{webdataset_shards}"])
@@ -116,9 +103,7 @@ def test_shards_are_named_by_patterns_and_folders(webdataset_shards: Path, patte
     assert shards == [f"wds-00000{number}.tar" for number in expected]
 
 
-def test_a_number_is_a_label_only_where_the_user_says_what_it_means(
-    webdataset_shards: Path,
-) -> None:
+def test_a_number_is_a_label_only_where_the_user_says_what_it_means(webdataset_shards) -> None:
     name = f"webdataset:{webdataset_shards}?label=cls"
     with pytest.raises(AsdfError, match=r"may mean either class.*'0' \(3\), '1' \(2\).*\?bona_fi"):
         read(name)
@@ -147,9 +132,7 @@ def test_a_field_without_a_name_is_not_the_label() -> None:
     assert rows.trials(Columns()).labels.tolist() == [1, 0]
 
 
-def test_lists_of_shards_lie_where_the_user_wants_them(
-    webdataset_shards: Path, tmp_path: Path
-) -> None:
+def test_lists_of_shards_lie_where_the_user_wants_them(webdataset_shards, tmp_path) -> None:
     into = tmp_path / "lists"
     write_lists([f"webdataset:{webdataset_shards}", "--shares", "100,0,0", "-o", str(into)])
     trials = read_list(into / "train_list.txt", into)
@@ -170,25 +153,13 @@ def test_a_recipe_names_shards_as_a_corpus(webdataset_shards: Path) -> None:
 def test_all_that_is_wrong_with_samples_is_one_message(tmp_path: Path) -> None:
     good = json.dumps({"label": "spoof"}).encode()
     sample = encoded(0)
-    write_tar(
-        tmp_path / "a.tar",
-        {
-            "ok.flac": sample,
-            "ok.json": good,
-            "broken.flac": sample,
-            "broken.json": b'{"label": "spoof"',
-            "list.flac": sample,
-            "list.json": b"[1]",
-            "deep.flac": sample,
-            "deep.json": b"[" * 100_000,
-            "huge.flac": sample,
-            "huge.json": b'{"a": "' + b"x" * 2**20 + b'"}',
-            "silent.json": good,
-            "two.left.flac": sample,
-            "two.right.flac": sample,
-            "two.json": good,
-        },
-    )
+    described = {"ok": good, "broken": b'{"label": "spoof"', "list": b"[1]", "deep": b"[" * 100_000}
+    described["huge"] = b'{"a": "' + b"x" * 2**20 + b'"}'
+    members: dict[str, bytes] = {}
+    for name, text in described.items():
+        members |= {f"{name}.flac": sample, f"{name}.json": text}
+    members |= {"silent.json": good, "two.left.flac": sample, "two.right.flac": sample}
+    write_tar(tmp_path / "a.tar", {**members, "two.json": good})
     with pytest.raises(AsdfError) as error:
         read(f"webdataset:{tmp_path}/a.tar")
     text = str(error.value)
@@ -199,8 +170,7 @@ def test_all_that_is_wrong_with_samples_is_one_message(tmp_path: Path) -> None:
         "a.tar/deep.json: it is not JSON (nested too deeply)",
         "a.tar/huge.json: 1,048,585 bytes are more than a description may have (1 MB)",
         "a.tar/silent: no recording, only .json",
-        "a.tar/two: several recordings (left.flac, right.flac): choose one after the name, "
-        "?audio=left.flac",
+        "a.tar/two: several recordings (left.flac, right.flac): choose one after the name, ?audio=",
     ):
         assert part in text
 
@@ -244,26 +214,14 @@ def cut_set(folder: Path) -> Any:
         soundfile.write(path, both, RATE)
         recording = lhotse.Recording.from_file(path)
         custom = {"label": label, **({"attack": ATTACKS[number]} if ATTACKS[number] else {})}
+        spoken = {"text": "a transcript", "speaker": f"spk{number % 2}", "custom": custom}
         supervision = lhotse.SupervisionSegment(
-            id=f"s{number}",
-            recording_id=recording.id,
-            start=0,
-            duration=0.5,
-            channel=number % 2,
-            text="a transcript",
-            speaker=f"spk{number % 2}",
-            custom=custom,
+            f"s{number}", recording.id, start=0, duration=0.5, channel=number % 2, **spoken
         )
-        cut = lhotse.MonoCut(
-            id=f"cut-{number}",
-            start=round(0.123457 * number, 6),
-            duration=recording.duration if number == 0 else 0.7654321,
-            channel=number % 2,
-            recording=recording,
-            supervisions=[supervision],
-            custom={"snr": 10 + number},
-        )
-        cuts.append(cut)
+        duration = recording.duration if number == 0 else 0.7654321
+        span = (round(0.123457 * number, 6), duration, number % 2)
+        heard = {"recording": recording, "custom": {"snr": 10 + number}}
+        cuts.append(lhotse.MonoCut(f"cut-{number}", *span, supervisions=[supervision], **heard))
     return lhotse.CutSet.from_cuts(cuts)
 
 
@@ -289,15 +247,9 @@ def test_cuts_of_lhotse_are_read_sample_by_sample_as_lhotse_reads_them(tmp_path:
 
 def line(**changes: Any) -> dict[str, Any]:
     """Return a line of a manifest, as lhotse writes it."""
-    recording = {
-        "id": "r",
-        "sources": [{"type": "file", "channels": [0], "source": "a.wav"}],
-        "sampling_rate": RATE,
-        "num_samples": 2 * RATE,
-        "duration": 2.0,
-        "channel_ids": [0],
-        **changes.pop("recording", {}),
-    }
+    source = {"type": "file", "channels": [0], "source": "a.wav"}
+    recording = {"id": "r", "sources": [source], "sampling_rate": RATE, "num_samples": 2 * RATE}
+    recording |= {"duration": 2.0, "channel_ids": [0], **changes.pop("recording", {})}
     described = {"label": "spoof", **changes.pop("custom", {})}
     cut = {"id": "c", "start": 0, "duration": 2.0, "channel": 0, "type": "MonoCut"}
     return {**cut, "recording": recording, "custom": described, **changes}
@@ -335,9 +287,7 @@ def test_the_folder_of_a_manifest_comes_before_others(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("part", [{}, {"start": 0.5, "duration": 1.0}])
 @pytest.mark.parametrize("seconds", [1.5, 2.5])
-def test_recordings_of_another_length_than_stated_are_refused(
-    seconds: float, part: Any, tmp_path: Path
-) -> None:
+def test_recordings_of_another_length_than_stated_are_refused(seconds, part, tmp_path) -> None:
     soundfile.write(tmp_path / "a.wav", samples(0, 3)[: int(seconds * RATE)], RATE)
     write_lines(tmp_path / "cuts.jsonl.gz", [line(**part)])
     said = rf"other lengths.*\n.*a\.wav: {seconds:.3f} s, not 2\.000 s\n.*\?root=FOLDER"
@@ -352,18 +302,11 @@ def test_cuts_that_are_no_parts_of_recordings_are_refused_by_name(tmp_path: Path
     soundfile.write(tmp_path / "a.wav", samples(0, 2), RATE)
     command = {"type": "command", "channels": [0], "source": "sox a.wav -t wav -"}
     changed = [{"name": "Speed", "kwargs": {"factor": 0.9}}]
-    lines = [
-        line(id="ok"),
-        line(id="mix", type="MixedCut"),
-        line(id="fast", recording={"transforms": changed}),
-        line(id="far", recording={"sources": [command]}),
-        line(id="wrong", channel=3),
-        {**line(id="mute"), "recording": None},
-        line(id="negative", start=-1),
-        line(id="none", duration="x"),
-        "{",
-        "[" * 100_000,
-    ]
+    lines: list[Any] = [line(id="ok"), line(id="mix", type="MixedCut")]
+    lines.append(line(id="fast", recording={"transforms": changed}))
+    lines.append(line(id="far", recording={"sources": [command]}))
+    lines += [line(id="wrong", channel=3), {**line(id="mute"), "recording": None}]
+    lines += [line(id="negative", start=-1), line(id="none", duration="x"), "{", "[" * 100_000]
     write_lines(tmp_path / "cuts.jsonl.gz", lines)
     with pytest.raises(AsdfError) as error:
         read(f"lhotse:{tmp_path}/cuts.jsonl.gz")
@@ -474,11 +417,9 @@ def hf_dataset(folder: Path, *, inside: bool, names: Sequence[str]) -> Any:
         content = path.read_bytes() if inside else None
         audio.append({"bytes": content, "path": path.name if inside else str(path)})
     columns = {"audio": audio, "label": [names.index(label) for label in LABELS], "attack": ATTACKS}
-    features = {
-        "audio": {"bytes": datasets.Value("binary"), "path": datasets.Value("string")},
-        "label": datasets.ClassLabel(names=list(names)),
-        "attack": datasets.Value("string"),
-    }
+    text, binary = datasets.Value("string"), datasets.Value("binary")
+    features = {"audio": {"bytes": binary, "path": text}, "attack": text}
+    features["label"] = datasets.ClassLabel(names=list(names))
     whole = datasets.Dataset.from_dict(columns, features=datasets.Features(features))
     return whole.cast_column("audio", datasets.Audio())
 
@@ -507,18 +448,14 @@ def test_rows_with_paths_alone_are_recordings_of_a_folder(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [["bonafide", "spoof"], ["spoof", "bonafide"]])
 @pytest.mark.parametrize("inside", [True, False])
-def test_parquet_of_the_library_datasets(
-    tmp_path: Path, inside: bool, names: Sequence[str]
-) -> None:
+def test_parquet_of_the_library_datasets(tmp_path, inside, names) -> None:
     data = tmp_path / "data"
     data.mkdir()
     whole = hf_dataset(tmp_path, inside=inside, names=names)
     whole.to_parquet(str(data / "train-00000-of-00001.parquet"))
     trials, reading, tree = read(f"datasets:{data}:train")
-    if inside:
-        assert trials.ids[2] == "train-00000-of-00001.parquet/u2.wav"
-    else:
-        assert trials.ids[2] == f"{tmp_path}/u2.wav"
+    folder = "train-00000-of-00001.parquet" if inside else tmp_path
+    assert trials.ids[2] == f"{folder}/u2.wav"
     assert trials.labels.tolist() == [1, 0, 0, 1, 0]
     assert trials.columns["attack"] == ["-", "A01", "A02", "-", "A01"]
     for number in range(5):
