@@ -165,14 +165,20 @@ def columns_of(name: str, scores: Scores, trials: TrialList) -> dict[str, Sequen
         # To look a million names up takes a second.
         indices = scores.found[1]
     else:
-        indices = _match(scores.ids, trials)
-        others = values_at(scores.ids, np.flatnonzero(indices < 0))
-        problem = f"{name}: {len(others)} of {len(scores)} scored trials are not in the protocol"
-        _refuse(problem, others, "Is it the protocol of this set?")
-        _refuse_repeated(name, scores.ids, indices, trials)
+        indices = rows_of(name, scores.ids, trials)
         # Columns of trials with other labels would belong to another set.
         _compare_labels(name, scores.ids, scores.labels, trials.labels[indices])
     return {name: values_at(values, indices) for name, values in trials.columns.items()}
+
+
+def rows_of(name: str, ids: Sequence[str], trials: TrialList) -> Indices:
+    """Return the index in `trials` of each scored utterance; errors as in `columns_of`."""
+    indices = _match(ids, trials)
+    others = values_at(ids, np.flatnonzero(indices < 0))
+    problem = f"{name}: {len(others)} of {len(ids)} scored trials are not in the protocol"
+    _refuse(problem, others, "Is it the protocol of this set?")
+    _refuse_repeated(name, ids, indices, trials)
+    return indices
 
 
 def align_scores(name: str, scores: Scores, first_name: str, first: Scores) -> Scores:

@@ -115,6 +115,10 @@ def match_recordings(
         if index is None:
             unknown.append(recording.name)
             continue
+        if index in scored:
+            raise AsdfError(
+                f"{paths[0]}: {recording.name!r} also has scores under another name. Leave one."
+            )
         scored.add(index)
         speakers.append(of_trials[index] if of_trials else "")
         # Text with a score per line states no duration.

@@ -10,7 +10,7 @@ from typing import TextIO
 from asdf.commands.evaluate import EvaluateOptions
 from asdf.commands.judged_files import System
 from asdf.commands.outputs import show, write_outputs
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import UsageError
 from asdf.runs.files import write_text
 from asdf.tables.renderers import as_json
 from asdf.tasks.tracing.source_measures import (
@@ -21,7 +21,8 @@ from asdf.tasks.tracing.source_measures import (
     sources_text,
 )
 from asdf.tasks.tracing.source_scores import read_source_scores, values_of
-from asdf.trials.trial_list import known_speakers
+from asdf.trials.matching import rows_of
+from asdf.trials.trial_list import known_speakers, values_at
 
 
 def evaluate(args: EvaluateOptions, systems: Sequence[System], screen: TextIO) -> None:
@@ -60,17 +61,9 @@ def _measure(args: EvaluateOptions, path: Path) -> SourceResult:
         trials = read_protocol(args.protocol)
         if args.subset:
             trials = choose_subset(trials, args.subset, args.protocol)
-        rows = []
-        for utterance in scores.ids:
-            row = trials.index_of(utterance)
-            if row is None:
-                raise AsdfError(
-                    f"{path}: {utterance!r} is not a trial of {args.protocol}. Check that "
-                    "--protocol is the label file of this set."
-                )
-            rows.append(row)
+        rows = rows_of(str(path), scores.ids, trials)
         values = values_of(trials, scores.column, args.bona_fide)
-        scores = replace(scores, truths=[values[row] for row in rows])
+        scores = replace(scores, truths=values_at(values, rows))
         known = trials.columns.get("speaker", [""] * len(trials))
-        speakers = known_speakers([known[row] for row in rows])
+        speakers = known_speakers(values_at(known, rows))
     return evaluate_sources(scores, args.reject, speakers=speakers, replicates=args.replicates)

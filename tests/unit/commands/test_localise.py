@@ -91,6 +91,10 @@ def test_recordings_of_one_file_alone_are_an_error_or_left_out(folder, capsys):
     assert main([*words, "--ignore-others"]) == 0
     captured = capsys.readouterr()
     assert "29 recordings" in captured.out and "ignored: " in captured.err
+    frames = (folder / "frames.txt").read_text()
+    (folder / "twice.txt").write_text(f"{frames}x/u7.wav 0 0.5 -0.5\n")
+    assert main(["localise", "twice.txt", *words[2:], "--ignore-others"]) == 1
+    assert "twice.txt: 'x/u7.wav' also has scores under another name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

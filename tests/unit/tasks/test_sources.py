@@ -157,7 +157,7 @@ def test_whole_speakers_are_drawn() -> None:
     assert alone.intervals == {}
 
 
-def test_speakers_are_drawn_only_where_all_are_known(tmp_path) -> None:
+def test_speakers_are_drawn_only_where_all_are_known(tmp_path, capsys) -> None:
     scores = random_scores(5)
     file, protocol, out = (tmp_path / name for name in ("a.sources.tsv", "a.tsv", "a.json"))
     write_source_scores(file, scores)
@@ -176,6 +176,9 @@ def test_speakers_are_drawn_only_where_all_are_known(tmp_path) -> None:
     expected = evaluate_sources(read_source_scores(file), replicates=60).intervals
     assert intervals[1] == {name: [one.low, one.high] for name, one in expected.items()}
     assert intervals[0] != intervals[1]
+    file.write_text(f"{file.read_text()}x/7\tA\t0\t{np.log(0.5)}\t{np.log(0.5)}\t-99\n")
+    assert main(["evaluate", str(file), *words]) == 1
+    assert "scored more than once: '7', 'x/7'" in capsys.readouterr().err
 
 
 def test_tracing_without_an_error_has_an_exact_bound() -> None:
