@@ -32,7 +32,6 @@ from asdf.metrics.llr_maps import llr_quality
 from asdf.metrics.results import JOINED, joined_columns, trials_of
 from asdf.metrics.summary import (
     Summary,
-    different_lengths,
     different_trials,
     known_columns,
     leading_systems,
@@ -223,7 +222,7 @@ def _print(
         advice = " --protocol with --ignore-others evaluates all systems on the same trials."
         for finding in different_trials(summaries):
             show_error(f"{finding.level}: {finding.message}{advice}")
-        for finding in different_lengths(summaries) + mixed_scoring(summaries):
+        for finding in mixed_scoring(summaries):
             show_error(f"{finding.level}: {finding.message}")
     if args.submission:
         written = output_name(args.submission)

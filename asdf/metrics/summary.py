@@ -40,6 +40,7 @@ from asdf.metrics.results import (
 )
 from asdf.metrics.score_checks import Finding, alike, another_subset, find_errors, find_warnings
 from asdf.metrics.tandem import asv_rates_at, min_tdcf_legacy_of, min_tdcf_of, t_eer_of
+from asdf.tables.table import each
 from asdf.trials.how_scored import NOT_KNOWN, HowScored, different_precisions, different_recordings
 from asdf.trials.matching import columns_of
 from asdf.trials.score_file import AsvScores, Scores
@@ -342,9 +343,9 @@ def leading_systems(
 ) -> dict[str, int]:
     """Return the index of the system that leads by each of `TESTED`, see `leaders`.
 
-    Systems scored from different lengths have no common best one, and decisions have no EER.
+    Systems that are not comparable have no common best one, and decisions have no EER.
     """
-    if different_lengths(summaries) or summaries[0].is_hard:
+    if summaries[0].is_hard or not are_comparable(summaries):
         return {}
 
     def scores_and_speakers(index: int) -> tuple[Scores, Sequence[str] | None]:
@@ -385,30 +386,36 @@ def _trials_key(summary: Summary) -> int:
     return sum(map(hash, zip(names, summary.scores.labels.tolist(), strict=True)))
 
 
-def different_lengths(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set are known to be scored from different lengths of recordings."""
-    known = dict.fromkeys(summary.scored.length for summary in summaries)
-    lengths = [length for length in known if length is not None]
+def are_comparable(summaries: Sequence[Summary]) -> bool:
+    """Whether systems are not known to be scored from other recordings, or lengths of them."""
+    ways = each(summaries, "scored")
+    return not (_different_lengths(ways) or different_recordings(ways))
+
+
+def _different_lengths(ways: Sequence[HowScored]) -> str:
+    """Return the lengths of recordings that were scored, if they differ; else ''."""
+    lengths = [length for length in dict.fromkeys(each(ways, "length")) if length is not None]
     # Agreement with the first implies agreement with each other.
     if all(length.agrees_with(lengths[0]) for length in lengths):
-        return []
-    described_lengths = "; ".join(length.describe() for length in lengths)
-    message = (
-        f"the systems were scored from different lengths of the recordings "
-        f"({described_lengths}), so their numbers cannot be compared."
-    )
-    return [Finding("warning", message)]
+        return ""
+    return "; ".join(length.describe() for length in lengths)
 
 
 def mixed_scoring(summaries: Sequence[Summary]) -> list[Finding]:
-    """Warn if systems on one set were scored in different precisions, or from other recordings."""
+    """Warn if systems were scored from other lengths or recordings, or in other precisions."""
+    ways = each(summaries, "scored")
     messages = []
-    if precisions := different_precisions(summary.scored for summary in summaries):
+    if lengths := _different_lengths(ways):
+        messages.append(
+            f"the systems were scored from different lengths of the recordings ({lengths}), so "
+            "their numbers cannot be compared."
+        )
+    if precisions := different_precisions(ways):
         messages.append(
             f"the systems were scored in different precisions ({precisions}), which moves scores a "
             "little: score all in fp32 where a small difference counts."
         )
-    if different_recordings(summary.scored for summary in summaries):
+    if different_recordings(ways):
         messages.append(
             "the systems were scored from different recordings of the same names, so their numbers "
             "cannot be compared: score the set again with each."

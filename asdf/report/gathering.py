@@ -21,7 +21,7 @@ from asdf.metrics.detection import DetCurve
 from asdf.metrics.score_checks import Finding
 from asdf.metrics.summary import (
     Summary,
-    different_lengths,
+    are_comparable,
     different_trials,
     leaders,
     mixed_scoring,
@@ -468,12 +468,10 @@ class _Collection:
 def _compare_systems(gathered: Gathered, set_name: str, replicates: int) -> None:
     """Find reasons that prevent comparing the systems on a set, and the leading system."""
     summaries = gathered.summaries_on(set_name)
-    lengths = different_lengths(summaries)
-    found = different_trials(summaries) + lengths + mixed_scoring(summaries)
+    found = different_trials(summaries) + mixed_scoring(summaries)
     gathered.findings.extend(replace(finding, where=set_name) for finding in found)
     gathered.leading[set_name] = {}
-    # Systems that were scored on different lengths cannot be ranked.
-    if lengths:
+    if not are_comparable(summaries):
         return
     measured = gathered.on(set_name)
 

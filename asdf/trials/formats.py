@@ -113,9 +113,9 @@ def read_two_columns(path: AnyPath) -> Scores:
     for numbers, texts, rows in _pairs(path, "\t", ("cm-score", "score")):
         sizes = list(map(len, rows))
         sound = sizes.index(1) if 1 in sizes else len(rows)
-        pairs = rows[:sound]
-        utterances = [cells[0] for cells in pairs]
-        collector.extend(numbers[:sound], utterances, [cells[1] for cells in pairs], [0] * sound)
+        utterances = [cells[0] for cells in rows[:sound]]
+        scores = [cells[1] for cells in rows[:sound]]
+        collector.extend(numbers[:sound], utterances, scores, [0] * sound)
         if sound < len(rows):
             line = texts[sound]
             advice = " A csv needs a header such as file,score." if "," in line else ""

@@ -227,12 +227,10 @@ def summarise_sasv(
     is_spoof = kinds == SPOOF
     for column in by:
         values = np.asarray(scores.trials.columns[column])
-        of_spoofs = set(values[is_spoof].tolist())
-        is_of_spoofs_alone = not of_spoofs.intersection(values[~is_spoof].tolist())
-        for value in sorted(set(values.tolist()) - {""}):
+        of_spoofs, others = (set(values[kind].tolist()) for kind in (is_spoof, ~is_spoof))
+        is_of_spoofs_alone = of_spoofs.isdisjoint(others)
+        for value in sorted((of_spoofs if is_of_spoofs_alone else of_spoofs | others) - {""}):
             chosen = values == value
-            if is_of_spoofs_alone and value not in of_spoofs:
-                continue
             if is_of_spoofs_alone:
                 chosen |= ~is_spoof
             if len(set(kinds[chosen].tolist())) < len(KINDS):
