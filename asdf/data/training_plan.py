@@ -189,6 +189,9 @@ class TrainingPlan:
                 edges = bounds[np.minimum(number + np.arange(self.world_size + 1), last)]
                 local = np.arange(edges[self.rank], edges[self.rank + 1])
                 others = np.arange(edges[0], edges[-1])
+                if len(others) == 1 and not self.grouped:
+                    # A clip and its copy have no variance. The turn before may have any length.
+                    others -= 1
                 # Batch norm needs more than a single vector, and a rank cannot skip a step.
                 fillers = np.resize(others, max(0, least - len(local)))
                 part = np.concatenate([local, fillers])

@@ -101,7 +101,9 @@ def test_shares_are_even_and_short_ones_are_filled_up_with_what_does_not_count()
                     assert max(counts) - min(counts) <= 1 and max(counts) <= 4
                     for share in shares:
                         assert len(share.utterances) == max(2, share.counted)
-                        assert set(share.utterances.tolist()) <= set(windows[0].utterances.tolist())
+                        if sum(counts) > 1:
+                            known = set(windows[0].utterances.tolist())
+                            assert set(share.utterances.tolist()) <= known
 
 
 def test_a_minibatch_of_one_needs_no_filler():
@@ -118,9 +120,11 @@ def test_batch_norm_over_all_ranks_needs_no_second_utterance_per_rank():
     plans = [TrainingPlan(5, 2, 1, 2, rank, synchronised=True) for rank in (0, 1)]
     last = [list(plan.windows(1))[-1].shares[0] for plan in plans]
     assert [(len(share.utterances), share.counted) for share in last] == [(1, 1), (1, 0)]
-    assert last[0].utterances.tolist() == last[1].utterances.tolist()
     alone = list(TrainingPlan(5, 4, synchronised=True).windows(1))[-1].shares[0]
     assert (len(alone.utterances), alone.counted) == (2, 1)
+    # With the turn before, since two copies of one clip have no variance.
+    both = np.concatenate([share.utterances for share in last])
+    assert both.tolist() == alone.utterances.tolist() == plans[0].order(1)[[4, 3]].tolist()
 
 
 @pytest.mark.parametrize(("interval", "windows"), [(1, 6), (2, 3)])
@@ -267,8 +271,8 @@ def test_a_second_turn_in_an_epoch_has_a_clip_of_its_own():
     orders = Orders(listed(e1=[4, 4, 1, 4, 1], e2=[0, 1, 2, 3, 4]))
     plan = TrainingPlan(orders.size, 2, orders=orders)
     keys = clip_keys(plan, 1)
-    # The last, a single one, has a filler: the same clip once more.
-    assert len(set(keys[:5])) == 5 and keys[4] == keys[5]
+    # The last, a single one, has a filler: the clip before it once more.
+    assert len(set(keys[:5])) == 5 and keys[3] == keys[5]
     assert [key for key in keys if key[0] == 1] == [(1, 4), (1, 1)]
     assert all(draws > 10**9 for draws, _ in set(keys) - {(1, 4), (1, 1)})
     assert [window.epoch_size for window in plan.windows(2)] == [5, 5, 5]
