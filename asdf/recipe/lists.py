@@ -179,7 +179,7 @@ class RunLists:
                 utterances, lengths = utterances.select(np.flatnonzero(fits)), lengths[fits]
             seed = settings.recipe.seed
             utterances, rows = add_vocoded_copies(utterances, settings.vocoding, seed)
-            if learns_detection(settings) and utterances.count_unlabelled < len(utterances):
+            if learns_detection(settings) and utterances.count_unlabelled < max(1, len(utterances)):
                 check_both_classes(utterances, "training", WITHOUT_SPOOFS)
             LOG.info("training on %d utterances: %s", len(utterances), describe_labels(utterances))
             return Measured(utterances, lengths[rows])

@@ -239,3 +239,7 @@ def test_training_utterances_of_other_lengths_are_left_out_with_their_count(reci
         f"{left_out} of 26 training utterances are left out because of their length"
     ) in outcome.output
     assert f"training on {26 - left_out} utterances" in outcome.output
+    words = ("recipe.end_stage=1", "network.min_train_utterance_length_in_samples=1000000")
+    outcome = recipe.call(capsys, "debug", *words, "paths.system_folder=none")
+    said = "26 of 26 training utterances are left out because of their length\nerror: the list "
+    outcome.refused(f"{said}demo-train has 0 utterances, none of them bona fide", status=1)
