@@ -93,10 +93,11 @@ class SharedFiles:
         problems = self._world.gather(problem) or []
         first = self._world.agree(next(filter(None, problems), ""))
         if first:
-            raise AsdfError(
+            refused = AsdfError(
                 f"{first}. The main process wrote it for all: the system folder must be on a disk "
                 "that all nodes share."
             )
+            raise self._world.common_error(refused)
         return unpack(arrays, sent.rest)
 
     def array(self, make: Callable[[], MaybeArray]) -> MaybeArray:

@@ -122,6 +122,11 @@ class World:
         """Wait for all ranks."""
         self.sum([0.0])
 
+    def common_error(self, error: AsdfError) -> AsdfError:
+        """Return an error that every rank raises, and the main rank alone reports."""
+        error.reported_by_main = not self.is_main
+        return error
+
     def listening(self, stop: StopRequest) -> AbstractContextManager[StopRequest]:
         """Let `stop` receive signals in the block, and requests of other ranks soon after."""
         return stop.listening(self._store)

@@ -68,13 +68,12 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
     if count == 0:
         return
     named = [f"rank {rank} runs {name}" for rank, name in enumerate(words_of_others) if name]
-    refused = UsageError(
+    error = UsageError(
         f"the {world.size} processes that were started together do not run the same config with "
         f"the same settings: rank 0 runs {words}, {', '.join(named)}. For separate runs start each "
         "by itself (with srun: --ntasks=1 --exact), or use python -m asdf launch."
     )
-    refused.reported_by_main = not world.is_main
-    raise refused
+    raise world.common_error(error)
 
 
 def import_torch() -> None:

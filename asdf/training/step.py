@@ -227,7 +227,7 @@ class Step:
             # Checked first: a NaN gradient has broken the weights, which causes NaN in these
             # losses.
             if failed_ranks:
-                raise AsdfError(self.update.last.complaint())
+                raise self.world.common_error(AsdfError(self.update.last.complaint()))
             if broken_ranks:
                 self._refuse(window, losses.counted, progress)
             with self.clock.part(OPTIMISER):
@@ -254,7 +254,7 @@ class Step:
         """
         is_sound = self.update.last.is_sound([float(number) for number in numbers])
         if self.world.sum([float(not is_sound)])[0]:
-            raise AsdfError(self.update.last.complaint())
+            raise self.world.common_error(AsdfError(self.update.last.complaint()))
 
     def _prepare(self, window: Window, clips: Iterator[Batch], progress: Progress) -> StepWindow:
         """Return the window that the training step computes with."""
@@ -288,9 +288,10 @@ class Step:
         broken = counted[~torch.isfinite(losses).cpu()].tolist()
         by_rank = self.world.gather([self.utterances.ids[index] for index in broken])
         names = [name for part in self.world.agree(by_rank) or [] for name in part]
-        raise AsdfError(
+        error = AsdfError(
             f"the loss of step {progress.step + 1} is not a finite number for {len(names)} "
             f"utterances: {', '.join(names[:_SHOWN])}. Nothing was saved from this step. Check "
             "these recordings; if they are intact, lower network.initial_learning_rate, set "
             "network.gradient_clip_norm, or computing.precision='fp32'."
         )
+        raise self.world.common_error(error)

@@ -190,10 +190,11 @@ def agree_on_order(orders: Orders, epoch: int, sampler: str, world: World) -> st
     digest = orders.digest(epoch)
     others = world.sum([float(digest != world.agree(digest))])[0]
     if others:
-        raise AsdfError(
+        error = AsdfError(
             f"{SETTING} = {sampler!r}: {others:.0f} of the {world.size} processes have a different "
             f"order of epoch {epoch} than the first. It may depend only on the seed and the epoch."
         )
+        raise world.common_error(error)
     return digest
 
 

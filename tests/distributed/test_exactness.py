@@ -361,6 +361,7 @@ def test_an_order_that_depends_on_the_process_is_refused_by_all_of_them(samplers
         "recipe.sampler = 'my_sampler.ByRank': 1 of the 2 processes have a different order of "
         "epoch 1 than the first" in outcome.output
     )
+    assert "[rank 1] error" not in outcome.output
 
 
 LAYERED = """
