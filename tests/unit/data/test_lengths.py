@@ -28,6 +28,7 @@ from asdf.runs import parts
 from asdf.settings.sections import Audio, SpeechActivity
 from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
+from tests.conftest import PATIENCE_S
 from tests.distributed.worlds import start_processes
 from tests.recordings import noise_waveforms, write_recordings
 
@@ -370,7 +371,7 @@ def measure_until_stopped(rank: int, utterances: TrialList, folder: Path) -> Non
             return 1
         with (folder / "begun").open("a") as file:
             file.write(f"{path.name}\n")
-        assert ended.wait(60)
+        assert ended.wait(PATIENCE_S)
         return 1
 
     speech.audio_length = measured
