@@ -33,6 +33,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.launcher.states import Job, Table, read_results
 from asdf.runs.evaluations import first_value
 from asdf.runs.systems import lock
+from asdf.text import count_of
 from asdf.trials.how_scored import in_precision
 
 # The last line of a Python traceback, errors of recipes, and torchrun's message on a killed
@@ -372,8 +373,8 @@ def run_queue(
             if stop and not stop_was_requested:
                 stop_was_requested = True
                 table.print_line(
-                    f"{stop.reason}: {len(running)} runs are asked to save and stop; a second "
-                    "Ctrl-C kills them"
+                    f"{stop.reason}: waiting for {count_of(len(running), 'run')} to save and stop; "
+                    "a second Ctrl-C kills at once"
                 )
                 for run in running:
                     run.ask_to_stop()

@@ -25,6 +25,7 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.launcher.states import Job
 from asdf.runs.files import write_text
+from asdf.text import count_of
 
 NOTHING = " Nothing was submitted."
 """End of the message on a failed program, if no job was submitted before it."""
@@ -217,7 +218,8 @@ def submit_array(
     number = submit(sbatch, [str(script.absolute()), "--points", str(file)], folder)
     limit = "" if max_running is None else f", at most {max_running} at a time"
     return (
-        f"submitted {len(jobs)} runs as job {number}, tasks 0 to {len(jobs) - 1}{limit}\n"
+        f"submitted {count_of(len(jobs), 'run')} as job {number}, tasks 0 to "
+        f"{len(jobs) - 1}{limit}\n"
         f"  runs, one line per task: {file}\n"
         f"  watch: squeue --job {number}; the tasks' output is in {folder}\n"
         f"  stop a task, which saves and is requeued: scancel --batch --signal=USR2 {number}_N\n"

@@ -26,7 +26,7 @@ from asdf.runs.layout import Layout
 from asdf.runs.start_records import read_starts, was_finished
 from asdf.settings import Sections
 from asdf.settings.loading import read_init_config
-from asdf.text import aligned, and_more, printable
+from asdf.text import aligned, and_more, count_of, printable
 from asdf.trials.how_scored import described_set
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -347,4 +347,4 @@ def _counts(jobs: Sequence[Job]) -> str:
     """Return the number of jobs in each state, the finished ones first."""
     counts = Counter(job.state for job in jobs)
     words = [f"{counts[state]} {state}" for state in reversed(_BY_INTEREST) if counts[state]]
-    return f"{len(jobs)} runs: {', '.join(words)}"
+    return f"{count_of(len(jobs), 'run')}: {', '.join(words)}"

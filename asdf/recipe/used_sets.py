@@ -16,6 +16,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.recipe.declared_corpora import Corpus, find_corpus, set_parts
 from asdf.recipe.left_out import UsedSets, left_out_of, needs_training_lists
 from asdf.settings.sections import SOURCE_METRICS, Recipe, Sections
+from asdf.text import count_of
 from asdf.trials.lists import check_both_classes
 from asdf.trials.trial_list import TrialList, same_recording
 
@@ -171,8 +172,8 @@ def find_overlaps(
             shared = count_shared(by_name[trained], by_name[name])
             if shared:
                 sentences.append(
-                    f"{shared} recordings of {name} are also in the training set {trained}: "
-                    "results on them are not test results"
+                    f"{name} shares {count_of(shared, 'recording')} with the training set "
+                    f"{trained}: results on them are not test results"
                 )
         # The note of a public corpus may already say so.
         elif not any(sentence.startswith(f"{name} is trained on") for sentence in known):

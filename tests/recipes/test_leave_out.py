@@ -110,7 +110,7 @@ def test_what_is_left_out_is_evaluated_and_nothing_else(recipe, corpus, tmp_path
     [row] = json.loads((recipe.system() / "results" / "results.json").read_text())
     assert row["set"] == f"demo-train+demo-dev.{NAME}"
     assert row["eer"] == eer(file.bona_fide, file.spoof)[0]
-    assert "are also in the training set" not in outcome.output
+    assert "with the training set" not in outcome.output
     assert "is also a training set" not in outcome.output
 
     # Scoring alone, on another day, scores the same.

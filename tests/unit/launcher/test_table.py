@@ -132,6 +132,7 @@ def test_other_metrics_that_chose_networks_have_tables_behind_the_eers():
     first.state = second.state = "done"
     first.results = [JobResult("best", "dev", 0.25, "auc", 0.75), JobResult("best", "eval", 0.5)]
     second.results = [JobResult("best", "dev", 0.125)]
+    assert summary([first]).startswith("1 run: 1 done\n")
     assert summary([first, second]).splitlines() == [
         "2 runs: 2 done",
         "EER %",

@@ -27,8 +27,8 @@ def test_recordings_in_both(tmp_path: Path) -> None:
     ]
     chosen = recipe_of(("t",), ("e", "other"))
     assert find_overlaps(lists, chosen, {}) == [
-        "2 recordings of e are also in the training set t: results on them are not test results",
-        "1 recordings of v are also in the training set t: results on them are not test results",
+        "e shares 2 recordings with the training set t: results on them are not test results",
+        "v shares 1 recording with the training set t: results on them are not test results",
     ]
     # Then a validation set may be the rest of a training set.
     chosen.leave_out = ("attack", "A01")
