@@ -194,7 +194,7 @@ def read_score_csv(path: AnyPath) -> Scores:
     is_log = names == _LOG
     if not is_log:
         next(lines)
-    file = next(name for name in names if name in _PATHS)
+    file = next(index for index, name in enumerate(names) if name in _PATHS)
     has_labels = "label" in names
     scored = [name for name in names if name in _SCORES]
     if len(scored) > 1:
@@ -209,19 +209,21 @@ def read_score_csv(path: AnyPath) -> Scores:
         cells = [cell.strip() for cell in cells]
         if len(cells) != len(names):
             raise AsdfError(f"{path}, line {number}: expected '{first}', found '{line}'.")
+        utterance = cells[file]
         if delimiter != ",":
             cells = [cell.replace(",", ".") for cell in cells]
         row = dict(zip(names, cells, strict=True))
         label = CLASSES.get(row.get("label", "").lower())
         has_labels = has_labels and label is not None
-        score = row[scored[0]] if scored else ""
-        if not scored:
+        if scored:
+            score = row[scored[0]]
+        else:
             bona_fide, spoof = row["scorebonafide"], row["scorespoof"]
             score = f"{bona_fide}-{spoof}"
             with suppress(ValueError):
                 # As text, since the collector reads and checks scores as they stand in files.
                 score = repr(read_number(bona_fide) - read_number(spoof))
-        collector.add(number, row[file], score, label or 0)
+        collector.add(number, utterance, score, label or 0)
     return collector.scores(has_labels=has_labels)
 
 

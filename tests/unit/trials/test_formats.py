@@ -92,6 +92,9 @@ def test_labels_of_other_programs(tmp_path, text):
     scores = read_any_scores(path)
     assert scores.ids == ["E_1", "E_2"]
     assert (scores.labels.tolist(), scores.scores.tolist()) == ([1, 0], [0.5, -0.5])
+    # A comma is decimal in numbers alone.
+    path.write_text("file;score;label\na,b.wav;0,5;1\n")
+    assert read_score_file(path).ids == ["a,b.wav"]
 
 
 @pytest.mark.parametrize(
