@@ -49,10 +49,9 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
 
 
 def _ranks(values: Sequence[float]) -> np.ndarray:
-    array = np.asarray(values, np.float64)
-    below = (array[:, None] > array[None]).sum(axis=1)
-    same = (array[:, None] == array[None]).sum(axis=1)
-    ranks: np.ndarray = below + (same + 1) / 2
+    ordered = np.sort(values)
+    below = np.searchsorted(ordered, values, side="left")
+    ranks: np.ndarray = (below + np.searchsorted(ordered, values, side="right") + 1) / 2
     return ranks
 
 

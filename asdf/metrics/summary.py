@@ -251,9 +251,7 @@ def known_columns(
     Raises:
         AsdfError: as in `columns_of`.
     """
-    columns: dict[str, Sequence[str]] = {}
-    if trials is not None:
-        columns.update(columns_of(name, scores, trials))
+    columns = {} if trials is None else columns_of(name, scores, trials)
     if scores.attacks is not None and not any(columns.get("attack", ())):
         columns["attack"] = scores.attacks
     return columns
