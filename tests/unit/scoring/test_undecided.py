@@ -186,7 +186,11 @@ def test_too_little_speech(of_two_seconds: Path, tmp_path: Path, pieces, expecte
 
 @pytest.mark.parametrize(
     ("samples", "problem"),
-    [(np.resize(siren(), 8 * RATE), "no speech found"), (np.zeros(8 * RATE), "digital silence")],
+    [
+        (np.resize(siren(), 8 * RATE), "no speech found"),
+        (np.pad(np.resize(siren(), 4 * RATE), (0, 4 * RATE)), "no speech found"),
+        (np.zeros(8 * RATE), "digital silence"),
+    ],
 )
 def test_what_is_not_judged_has_one_reason(of_two_seconds: Path, samples, problem) -> None:
     score = asdf.Detector(of_two_seconds, "cpu", threshold=0.0).score(samples, RATE)

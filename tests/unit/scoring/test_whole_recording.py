@@ -154,7 +154,7 @@ def test_silence_has_no_verdict(detector, tmp_path, level):
     soundfile.write(tmp_path / "silence.wav", samples, 16000)
     message = "not judged: digital silence (nothing above -80 dB of full scale)"
     whole = detector.score_whole(tmp_path / "silence.wav")
-    assert (whole.judged, whole.remark) == (False, message)
+    assert (whole.judged, whole.remark, whole.speech_share) == (False, message, 1.0)
     assert whole.score is not None
     (trial,) = detector.score_many([tmp_path / "silence.wav"])
     assert not trial.judged
