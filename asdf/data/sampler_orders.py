@@ -159,8 +159,6 @@ def find_groups(settings: Sections, lengths: AnyIntegers) -> LengthGroups | None
 
 
 ATTACK = "attack"
-# The value of protocols for bona fide trials.
-_NO_ATTACK = "-"
 
 
 @dataclass(frozen=True)
@@ -188,7 +186,7 @@ def append_copies(trials: TrialList, copies: Copies) -> TrialList:
     }
     if ATTACK not in columns:
         # Without a protocol, the attacks of the spoofs are not known.
-        columns[ATTACK] = [_NO_ATTACK if label == 1 else "" for label in trials.labels.tolist()]
+        columns[ATTACK] = ["-" if label == 1 else "" for label in trials.labels.tolist()]
     columns[ATTACK][len(trials) :] = [f"vocoded-{copies.vocoders[maker]}" for maker in makers]
     # Prefixes of the ids of copies: 'vocoded-lpc:', and then 'vocoded-lpc-2:' ...
     prefixes = []

@@ -126,10 +126,7 @@ class Region:
         return float(_nearest(self.clusters, row)[0]) / self.limit
 
     def describe_unlike(self, distance: float) -> str:
-        """Return a remark on a recording at this distance; '' if it is like the set."""
-        # Not `distance > 1`, so that NaN counts as unlike.
-        if distance <= 1:
-            return ""
+        """Return a remark on a recording at this distance from the set."""
         return (
             "unlike the recordings that the calibration was learnt from (distance "
             f"{distance:.2f}, where 1 is the limit; {self.describe_rate()}): its likelihood ratio "
@@ -157,9 +154,7 @@ class Region:
 
     def content(self) -> dict[str, Any]:
         """Return plain values for a network file."""
-        entry = self.summary()
-        entry["clusters"] = [cluster.content() for cluster in self.clusters]
-        return entry
+        return {**self.summary(), "clusters": [cluster.content() for cluster in self.clusters]}
 
     def summary(self) -> dict[str, Any]:
         """Return plain values for readers, without the model."""

@@ -12,7 +12,7 @@ from asdf.errors import AsdfError
 from asdf.extras.forensic.unlike import UnlikeColumn, fit_cluster, learn_region, read_region
 from asdf.metrics.calibration import Calibration, read_calibration
 from asdf.metrics.intervals import exact_bounds
-from asdf.scoring.columns import Request
+from asdf.scoring.columns import Heard, Request
 
 NUMBERS = 12
 
@@ -94,9 +94,9 @@ def test_spoofs_of_the_set_are_in_the_region_and_others_are_not():
     assert (
         f"{100 * region.bona_fide_beyond / 80:.1f} % of their genuine ones are called so" in words
     )
-    assert region.describe_unlike(1.0) == ""
     # What is no number is like nothing.
-    assert region.describe_unlike(float("nan"))
+    unknown = Heard(0.0, 0.0, rows={"embedding": np.full(NUMBERS, np.nan)})
+    assert UnlikeColumn(region, False).add(unknown).unlike
     with pytest.raises(AsdfError, match="calibrate it again"):
         region.distance(np.zeros(NUMBERS + 1))
 
