@@ -88,11 +88,7 @@ def config_folders(run_file: Path) -> Sequence[str]:
                 try:
                     return ast.literal_eval(named["configs"]) if "configs" in named else ()
                 except ValueError:
-                    LOG.warning(
-                        "%s: write out the folders in open_recipe(configs=...); otherwise launch "
-                        "and the saved code lack their configs",
-                        run_file,
-                    )
+                    LOG.warning("%s: launch reads open_recipe's configs only as literals", run_file)
     return ()
 
 

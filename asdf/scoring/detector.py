@@ -544,9 +544,7 @@ def open_network(named: AnyPath, options: Options) -> OpenedNetwork:
         UsageError: an option is not valid, or not supported on this machine.
     """
     if options.threads is not None and not 1 <= options.threads <= MAX_THREADS:
-        raise UsageError(
-            f"threads = {options.threads}: give a number from 1 to {MAX_THREADS:,}, or none."
-        )
+        raise UsageError(f"threads = {options.threads}: give 1 to {MAX_THREADS}, or leave it out.")
     for name in ("max_seconds", "memory_limit"):
         limit = getattr(options, name)
         # `limit <= 0` would let NaN pass.

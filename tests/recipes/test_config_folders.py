@@ -96,7 +96,7 @@ def test_a_recipe_alone_has_its_own_configs(recipe, tmp_path, capsys, caplog):
     assert config_folders(tmp_path / "none.py") == () and not caplog.messages
     (tmp_path / "run.py").write_text("open_recipe(__file__, {}, configs=FOLDERS)\n")
     assert config_folders(tmp_path / "run.py") == ()
-    assert "run.py: write out the folders in open_recipe(configs=...)" in caplog.text
+    assert "run.py: launch reads open_recipe's configs only as literals" in caplog.text
     folder = tmp_path / "alone"
     shutil.copytree(RECIPE, folder, ignore=shutil.ignore_patterns("output"))
     files = config_files(folder, config_folders(folder / "run.py"))
