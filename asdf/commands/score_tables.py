@@ -219,8 +219,7 @@ class Screen:
         failed = self._counts[ERROR]
         if self._has_verdicts:
             counts = {BONA_FIDE: 0, SPOOF: 0, **self._counts}
-            names = {ERROR: "not scored"}
-            parts = [f"{count} {names.get(verdict, verdict)}" for verdict, count in counts.items()]
+            parts = [f"{n} {'not scored' if of == ERROR else of}" for of, n in counts.items()]
         else:
             parts = [f"{total - failed} scored", *([f"{failed} not"] if failed else [])]
         self._write(f"{total} recordings: {', '.join(parts)}")

@@ -383,9 +383,7 @@ def describe_mapping(computing: Computing, launch: Launch) -> list[str]:
     if 0 < gpus < local_size:
         lines.append(f"this process sees {gpus} of the GPUs: each process must see its own")
     notice = cpu_notice(computing, "cuda" if gpus else "cpu")
-    if notice:
-        lines.append(notice)
-    return lines
+    return [*lines, *filter(None, [notice])]
 
 
 def cpu_notice(computing: Computing, device_type: str) -> str:

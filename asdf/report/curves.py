@@ -37,9 +37,7 @@ def det_range(eers: Sequence[float]) -> tuple[float, float, list[float]]:
 
     The axes are wider if a curve would lie at their ends.
     """
-    ticks = list(DET_TICKS)
-    low = 0.1
-    high = 47.0
+    low, high, ticks = 0.1, 47.0, list(DET_TICKS)
     # A curve without errors has no point within any axes.
     with_errors = list(filter(None, eers))
     if with_errors and min(with_errors) < 0.2:

@@ -170,11 +170,8 @@ def _no_module(missing: str, package: str, folder: Path | None, setting: str) ->
             f"{setting}: there is no module {missing!r}. The project's networks are in "
             "asdf.networks."
         )
-    files: list[str] = []
-    where = "next to the recipe"
-    if folder:
-        files = [path.stem for path in sorted(folder.glob("*.py"))]
-        where = f"in {folder}"
+    files = [path.stem for path in sorted(folder.glob("*.py"))] if folder else []
+    where = f"in {folder}" if folder else "next to the recipe"
     return UsageError(
         f"{setting}: there is no module {missing!r}.{did_you_mean(package, files)} Save your own "
         f"module as {package}.py {where}."

@@ -137,8 +137,7 @@ def main(arguments: list[str]) -> int:
         )
     wanted = parse_where(args.where) if args.where else {}
     if args.scores is not None and args.scores.is_dir():
-        name = f"{args.scores.resolve().name}.scores"
-        scored = Path(args.output or args.network).with_name(name)
+        scored = Path(args.output or args.network).with_name(f"{args.scores.resolve().name}.scores")
         # The lines of the scores, and verdicts of an earlier calibration, would bury the result.
         with redirect_stdout(StringIO()):
             status = score.main([args.network, str(args.scores), "--scores", str(scored)])
