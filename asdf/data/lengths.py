@@ -260,13 +260,13 @@ class SavedLengths:
             LOG.info("recordings of %s were replaced: all are measured again", utterances.name)
             return None
         rows = _read_rows(table, utterances, audio)
-        if rows is not None:
-            LOG.info(
-                "%d of the %d recordings of %s were measured with an earlier list of it",
-                (rows[:, 0] >= 0).sum(),
-                len(utterances),
-                utterances.name,
-            )
+        count = 0 if rows is None else int((rows[:, 0] >= 0).sum())
+        # Notes of earlier versions have few sizes.
+        if not check and len(known) < min(count, MAX_RECORDINGS):
+            return None
+        if count:
+            words = "%d of the %d recordings of %s were measured with an earlier list of it"
+            LOG.info(words, count, len(utterances), utterances.name)
         return rows
 
     def write(self, table: np.ndarray, utterances: TrialList) -> None:

@@ -1,5 +1,6 @@
 """Measured lengths: right, saved, and never those of something else; digests of recordings."""
 
+import json
 import os
 import shutil
 import signal
@@ -542,6 +543,16 @@ def test_a_damaged_table_of_an_earlier_list_is_not_used(utterances, tmp_path, lo
     changed = grown(tmp_path, "c.wav 1\nb.wav 0\n")
     assert measure_lengths(changed, OFF, tmp_path / "sad", World()).tolist() == [32000, 10000]
     assert f"{path} is ignored: " in log.text
+
+
+def test_a_note_of_an_earlier_version_does_not_hide_what_was_replaced(utterances, tmp_path):
+    measure_lengths(utterances, OFF, tmp_path / "sad", World())
+    (path,) = (tmp_path / "sad").glob("*.json")
+    note = json.loads(path.read_text())
+    path.write_text(json.dumps({**note, "sizes": {"b.wav": note["sizes"]["b.wav"]}}))
+    soundfile.write(tmp_path / "a.wav", np.zeros(7000), 16000)
+    changed = grown(tmp_path, "b.wav 0\na.wav 1\n")
+    assert measure_lengths(changed, OFF, tmp_path / "sad", World()).tolist() == [10000, 7000]
 
 
 @pytest.mark.parametrize("note", ["{", "[]", '{"table": "../x.tsv", "sizes": {}}', '{"table": 1}'])
