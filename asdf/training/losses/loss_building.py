@@ -25,7 +25,7 @@ from asdf.settings.class_files import is_ours
 from asdf.settings.class_path import UserErrors, find_class
 from asdf.settings.sections import Network, Sections
 from asdf.text import and_more
-from asdf.training.losses.loss import CrossEntropy, LikelihoodRatio, Loss, Targets
+from asdf.training.losses.loss import LikelihoodRatio, Loss, Targets
 from asdf.trials.trial_list import TrialList, values_at
 
 SETTING = "network.loss"
@@ -43,9 +43,8 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
         folder: Folder of the recipe with the user's own modules.
 
     Raises:
-        UsageError: the class does not exist, does not derive from `Loss`, lacks a method, does not
-            give likelihood ratios for `network.score = 'llr'`, or does not support mixup for mixed
-            clips.
+        UsageError: the class does not exist, does not derive from `Loss`, lacks a method, or does
+            not support mixup for mixed clips.
         AsdfError: importing its module fails.
     """
     path = class_path_of(SETTING, settings.network.loss)
@@ -57,15 +56,8 @@ def find_loss_class(settings: Sections, folder: Path | None) -> type[Loss]:
             "compares utterances with each other. Set augmentation.mixup_probability = 0, or "
             "choose another loss."
         )
-    if settings.network.score != "llr":
-        return kind
-    if kind is not CrossEntropy or settings.loss.label_smoothing:
-        raise UsageError(
-            f"network.score = 'llr' needs {SETTING} = 'cross_entropy' without loss.label_smoothing "
-            f"(now {settings.network.loss!r}, {settings.loss.label_smoothing}). Set network.score "
-            "to 'bona_fide' or 'difference', and calibrate the network for likelihood ratios."
-        )
-    return LikelihoodRatio
+    # Settings allow likelihood ratios of plain cross-entropy alone.
+    return LikelihoodRatio if settings.network.score == "llr" else kind
 
 
 def build_loss(

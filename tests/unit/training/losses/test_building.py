@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from asdf.errors import AsdfError, UsageError
+from asdf.errors import AsdfError
 from asdf.networks import build_network
 from asdf.networks.split import FromFeatures
 from asdf.settings.sections import Sections
@@ -150,19 +150,6 @@ def test_cross_entropy_leaves_the_network_as_it_is() -> None:
     build_loss(network, LIST, settings_of("cross_entropy"))
     assert list(network.state_dict()) == names
     assert all(parameter.requires_grad for parameter in network.parameters())
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"loss": "focal"}, "needs network.loss = 'cross_entropy' without loss.label_smoothing"),
-        ({"loss": "oc_softmax"}, "calibrate the network"),
-    ],
-)
-def test_likelihood_ratios_need_cross_entropy(values, said) -> None:
-    settings = settings_of(**values, score="llr")
-    with pytest.raises(UsageError, match=said):
-        build_loss(Plain(settings), LIST, settings)
 
 
 @pytest.mark.parametrize(
