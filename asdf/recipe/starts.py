@@ -95,7 +95,8 @@ class Starts:
         """Return the number of the start that trained up to a step; None if unknown."""
         earlier = sorted(self.records)[:-1]
         if not any("trained_from" in self.records[number] for number in earlier):
-            # An earlier version did not record it.
+            # An earlier version recorded neither it nor numbers; a later start failed before it.
+            earlier = [number for number in earlier if "start" not in self.records[number]]
             return earlier[-1] if earlier else None
         for number in reversed(earlier):
             began = self.records[number].get("trained_from")

@@ -120,11 +120,13 @@ def test_settings_that_have_left_are_a_change_if_they_changed_something(tmp_path
         ((0, 0), 0, None),
         # An earlier version did not record where training began.
         ((None, None, 7), 7, 2),
+        ((None, "failed", 7), 7, 1),
         ((7,), 7, None),
     ],
 )
 def test_the_start_that_trained_the_steps_before(tmp_path, began, step, before):
-    records = [{} if start is None else {"trained_from": start} for start in began]
+    kinds = {None: {}, "failed": {"start": 2}}
+    records = [kinds.get(start, {"trained_from": start}) for start in began]
     layout = Layout(tmp_path)
     layout.environment.write_text(json.dumps(records))
     assert Starts(layout).before(step) == before
