@@ -435,7 +435,12 @@ def plan_runs(
     raise_problems(problems, list(dict.fromkeys(entry.config.name for entry in planned)))
     jobs: dict[Path, Job] = {}
     for entry in planned:
-        job = _plan_job(recipe, entry)
+        settings = entry.config.sections()
+        folders = folders_of(settings.paths, recipe.parent)
+        # Through a link, one folder may have two names.
+        system = folders.system.resolve()
+        words = (entry.name, entry.config.name, list(entry.overrides))
+        job = Job(*words, system, settings, folders.output, recipe.parent)
         earlier = jobs.setdefault(job.system, job)
         if earlier is not job:
             raise UsageError(
@@ -459,12 +464,3 @@ def _in_own_folder(planned: PlannedPoint) -> PlannedPoint:
     overrides = [word for word in planned.overrides if setting_of(word) != SYSTEM_FOLDER]
     overrides.append(f"{SYSTEM_FOLDER}={system!r}")
     return replace(planned, config=config, overrides=overrides, name=f"{config.name}-{suffix}")
-
-
-def _plan_job(recipe: Path, planned: PlannedPoint) -> Job:
-    settings = planned.config.sections()
-    folders = folders_of(settings.paths, recipe.parent)
-    # Through a link, one folder may have two names.
-    system_folder = folders.system.resolve()
-    names = (planned.name, planned.config.name, list(planned.overrides))
-    return Job(*names, system_folder, settings, folders.output, recipe.parent)
