@@ -2,9 +2,11 @@
 
 import threading
 import time
+from concurrent.futures import wait
 
 import pytest
 
+from asdf.data.threads import Threads
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import AsdfError
 from asdf.runs.evaluations import ValidationResult
@@ -191,16 +193,14 @@ def test_whatever_ends_training_the_file_that_was_begun_is_finished(
 
 
 def test_a_file_that_cannot_be_written_ends_training_at_the_next_step(train, monkeypatch, tmp_path):
-    steps = []
-    failed = threading.Event()
+    steps, writes = [], []
 
-    def write(path, content):
-        try:
-            WRITE(path, content)
-        finally:
-            failed.set()
+    class Noted(Threads):
+        def submit(self, *called):
+            writes.append(super().submit(*called))
+            return writes[-1]
 
-    monkeypatch.setattr(checkpoints, "write_network_file", write)
+    monkeypatch.setattr(checkpoints, "Threads", Noted)
 
     class NoFolder(Callback):
         def on_step(self, record):
@@ -208,9 +208,7 @@ def test_a_file_that_cannot_be_written_ends_training_at_the_next_step(train, mon
             if record["step"] == 1:
                 (tmp_path / "networks").touch()
             elif record["step"] > 3:
-                assert failed.wait(PATIENCE_S)
-                # What remains is for the thread to hand its error over.
-                time.sleep(SLOW_S)
+                assert not wait(writes, PATIENCE_S).not_done
 
     with pytest.raises(
         AsdfError, match=r"cannot write .*resume\.pt: (File exists|Not a directory)"
