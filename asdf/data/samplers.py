@@ -139,8 +139,8 @@ class GroupedSampler(Sampler):
         return generator(self.seed, "order", epoch).permutation(np.concatenate(parts))
 
     def describe(self) -> str:
-        """Return the turns of each group in an epoch."""
-        pairs = zip(self._groups, self._turns, strict=True)
+        """Return the turns of each group in an epoch, first the groups that have none."""
+        pairs = sorted(zip(self._groups, self._turns, strict=True), key=lambda pair: pair[1] > 0)
         parts = [
             f"{turns} of the {len(group.utterances)} of {group.name}" for group, turns in pairs
         ]

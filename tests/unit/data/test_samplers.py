@@ -125,6 +125,9 @@ def test_turns_are_divided_by_the_largest_remainders():
 def test_a_group_of_no_turns_leaves_the_others_theirs():
     sampler = build("weighted_corpora", joined(), set_weights=(1e-9, 1))
     assert set(turns(sampler, joined().corpora())) == {"second"}
+    # Among many groups, the log shows these.
+    sampler = build("weighted_corpora", joined(), set_weights=(1, 1e-9))
+    assert sampler.describe() == "13 turns per epoch: 0 of the 3 of second, 13 of the 10 of first"
 
 
 def test_indices_by_value_are_in_the_order_of_the_values():
