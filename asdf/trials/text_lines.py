@@ -199,7 +199,7 @@ def _first_problem(
             return index, up_to
         if "\0" in line:
             break
-    return index, "it contains a NUL character, likely from a damaged copy"
+    return index, "it contains a NUL character: it is UTF-16 (save it as UTF-8) or damaged"
 
 
 def _unreadable(path: AnyPath, error: OSError) -> str:

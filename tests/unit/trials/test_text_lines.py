@@ -115,8 +115,8 @@ def test_a_nul_character_names_its_line(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"a.flac 1\nx\0y/b.flac 1\n")
     assert message_of(path) == (
-        f"{path}, line 2: it contains a NUL character, likely from a damaged copy. Is it the "
-        "right file?"
+        f"{path}, line 2: it contains a NUL character: it is UTF-16 (save it as UTF-8) or damaged. "
+        "Is it the right file?"
     )
 
 
