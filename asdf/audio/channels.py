@@ -7,6 +7,7 @@ It is decided once, from the whole recording, whichever part of it is read.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -61,7 +62,7 @@ class Relation(NamedTuple):
     why: str = ""
 
 
-_known: dict[object, Relation] = {}
+_known: OrderedDict[object, Relation] = OrderedDict()
 
 
 def recall(source: Source, kind: Kind) -> Relation | None:
@@ -78,7 +79,8 @@ def remember(source: Source, kind: Kind, found: Relation) -> Relation:
     """Note how the channels or tracks of a recording relate, and return it."""
     known, key = _find_entry(source, kind)
     if len(_known) >= _MOST:
-        _known.clear()
+        # The oldest alone: the results of recordings that were just read are still to be asked for.
+        _known.popitem(last=False)
     known[key] = found
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from pathlib import Path
 
 import av
@@ -133,6 +134,16 @@ def test_channels_at_other_rates(tmp_path, rate):
     soundfile.write(path, np.stack([ONE, ONE], axis=1), rate)
     decoded_length(path)
     assert difference_of(path) is None
+
+
+def test_the_oldest_of_many_recordings_is_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr("asdf.audio.channels._known", OrderedDict())
+    monkeypatch.setattr("asdf.audio.channels._MOST", 2)
+    paths = [tmp_path / f"{number}.wav" for number in range(3)]
+    for path in paths:
+        soundfile.write(path, np.stack([ONE, OTHER], axis=1), 16000)
+        read_audio(path)
+    assert [difference_of(path) is not None for path in paths] == [False, True, True]
 
 
 def write_tracks(path: Path, tracks: list[np.ndarray], default: int | None = None) -> Path:
