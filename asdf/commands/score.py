@@ -343,9 +343,13 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
     Raises:
         UsageError: as `find_recordings`; or a score file is requested and they have no labels, or a
             list contradicts --label.
+        AsdfError: a score file could not have their names.
     """
+    import numpy as np
+
     from asdf.commands.score_recordings import find_recordings, with_speakers
     from asdf.trials.lists import missing_files
+    from asdf.trials.score_file import check_writable
 
     recordings = find_recordings(names, args.folder, bool(args.scores) and args.label is None)
     # Missing ones are named with the results; a folder that cannot be listed may be read.
@@ -359,7 +363,8 @@ def _find_recordings(args: ScoreOptions, names: Sequence[str]) -> Recordings:
             "ASDF's format ('relative/path.flac 1' per line), or --label bona-fide or spoof."
         )
     if args.scores:
-        recordings.check_names()
+        # Otherwise refused when all are scored.
+        check_writable(args.scores, recordings.names, np.zeros(len(recordings)))
     return recordings if args.rttm is None else with_speakers(recordings, args.rttm)
 
 

@@ -139,16 +139,6 @@ class Recordings:
         """Whether each recording has a label."""
         return -1 not in self.labels
 
-    def check_names(self) -> None:
-        """Raise a UsageError if two recordings have one name, by which a score file has them."""
-        known: dict[str, str] = {}
-        for name, path in zip(self.names, self.paths, strict=True):
-            if known.setdefault(name, path) != path:
-                raise UsageError(
-                    f"{known[name]} and {path} would both be {name} in the score file. Write one "
-                    "list with paths below a common folder, and name it with --folder."
-                )
-
     def digest(self) -> str:
         """Digest all paths, names, labels and stretches of speakers in their order."""
         digest = hashlib.sha256(self.labels.tobytes())

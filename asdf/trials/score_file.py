@@ -328,7 +328,7 @@ def write_scores(
         )
     if not np.isin(keys, (0, 1)).all():
         raise ValueError("labels must be 1 (bona fide) or 0 (spoof)")
-    _check_writable(path, ids, values)
+    check_writable(path, ids, values)
     with atomic_write(path) as file:
         rows = zip(ids, keys.astype(int), score_texts(values), strict=True)
         file.writelines(f"{utterance} {key:d} {score}\n" for utterance, key, score in rows)
@@ -336,14 +336,18 @@ def write_scores(
 
 def write_unlabelled_scores(path: AnyPath, ids: Sequence[str], scores: Floats) -> None:
     """Write `UTT SCORE` lines atomically, formatted and checked as in `write_scores`."""
-    _check_writable(path, ids, scores)
+    check_writable(path, ids, scores)
     with atomic_write(path) as file:
         rows = zip(ids, score_texts(scores), strict=True)
         file.writelines(f"{utterance} {score}\n" for utterance, score in rows)
 
 
-def _check_writable(path: AnyPath, ids: Sequence[str], values: Floats) -> None:
-    """Refuse trials that could not be read back as a complete, valid set."""
+def check_writable(path: AnyPath, ids: Sequence[str], values: Floats) -> None:
+    """Refuse trials that could not be read back as a complete, valid set.
+
+    Raises:
+        AsdfError: as `write_scores`.
+    """
     if not len(ids):
         raise AsdfError(
             f"cannot write {Path(path)}: no utterance was scored. Is the list of the set empty?"
@@ -367,8 +371,8 @@ def _check_writable(path: AnyPath, ids: Sequence[str], values: Floats) -> None:
         ),
         (
             [name for name, count in Counter(ids).items() if count > 1],
-            "were scored more than once",
-            "Check the list for repeated lines",
+            "are named more than once",
+            "Check the list for repeated lines, or write one list with all folders",
         ),
         (unwritable, "have a name that cannot be written on one line", "Rename the files"),
     ):

@@ -58,7 +58,7 @@ def test_float64_scores_keep_their_order(tmp_path):
     [
         (IDS, [1, np.nan, 2], r"1 of 3 .* that is NaN or infinite: 'flac/b.flac'\. Score in fp32"),
         (IDS, [np.inf, np.nan, -np.inf], "3 of 3 .*: 'flac/LA E 1.flac', 'flac/b.flac', 'ü/1 0 2."),
-        (["a", "b", "a"], [1, 2, 3], "1 of 3 utterances were scored more than once: 'a'"),
+        (["a", "b", "a"], [1, 2, 3], "1 of 3 utterances are named more than once: 'a'"),
         (["a", "b\n", "c"], [1, 2, 3], r"cannot be written on one line: 'b\\n'"),
         (["a", "", "c"], [1, 2, 3], "cannot be written on one line: ''"),
         (["a", " b", "c"], [1, 2, 3], "cannot be written on one line: ' b'"),
