@@ -46,7 +46,7 @@ class File:
 
     Attributes:
         length: Samples of speech in the recording, and of the whole recording.
-        samples: Samples of speech scored as a trial; None: the recording is scored in windows.
+        samples: Samples of speech heard as a trial; None: the recording is scored in windows.
         error: Reason why the recording could not be measured; ''.
         known: Whether its result is already known; it is then read only to fill its batch.
     """
@@ -146,8 +146,10 @@ class ManyRecordings:
                 elif not file.error:
                     trials.append(file)
             lengths = np.array([file.length.speech for file in trials], np.int64)
+            # More than the network's grid of frames uses: levels and parts are of all samples.
+            samples = self.pipeline.scorer.trial_samples
             for batch in self.pipeline.scorer.plan_batches(lengths):
-                batches.append([replace(trials[i], samples=batch.samples) for i in batch.trials])
+                batches.append([replace(trials[i], samples=samples) for i in batch.trials])
             wanted = [batch for batch in batches if _has_unknown(batch)]
             # Sorting by length, as for lists, would delay the first result until the end.
             yield from sorted(wanted, key=lambda batch: min(file.recording.index for file in batch))

@@ -130,6 +130,23 @@ def test_many_whole_recordings(detector, recordings, long):
     assert max(result.windows for result in results) == 3
 
 
+def test_of_many_recordings_what_no_frame_reaches_counts_too(tmp_path):
+    """Samples after the last whole frame of the network have a level, and belong to parts."""
+    settings = small_settings(
+        network_class="asdf.networks.SSL_Linear", max_evaluation_utterance_length_in_samples=200_000
+    )
+    settings.front_end.front_end_class = "log_mel"
+    path = write_small_network(tmp_path / "net.pt", settings)
+    detector = asdf.Detector(path, "cpu", threshold=1000, speech_check="off")
+    samples = sound(130_159).astype(np.float32)
+    samples[-150:] = 0.5
+    alone = detector.score_whole(samples, 16000)
+    [scored] = detector.score_many([(samples, 16000)], whole=True)
+    assert (scored.level_dbfs, scored.offset) == (alone.level_dbfs, alone.offset)
+    assert [part.end_s for part in scored.parts] == [130_159 / 16000]
+    assert scored.parts == alone.parts
+
+
 def test_a_trial_that_is_a_part_of_its_recording_is_said_so(detector, long, caplog):
     with caplog.at_level(logging.WARNING, "asdf"):
         trial = detector.score_trial(long)
