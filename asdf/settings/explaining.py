@@ -142,7 +142,7 @@ def list_configs(run_configs: FilePaths, names: Collection[str] = ()) -> str:
     Of further files, only the folder of the recipe or collection that they are in is listed; given
     in `names`, such a folder has its own tree.
 
-    A config has a line of at most 80 columns, with the first sentence of its description: of the
+    A config has lines of at most 80 columns, with the first sentence of its description: of the
     comments before its settings. One of `names` has all of its description; an indented comment,
     such as a command, stays on a line of its own.
 
@@ -177,7 +177,7 @@ def list_configs(run_configs: FilePaths, names: Collection[str] = ()) -> str:
 
 
 def _tree(blocks: Mapping[str, Block]) -> list[str]:
-    """Return a line per config, below the nearest parent that is one of `blocks`."""
+    """Return the lines of configs, each below its nearest parent that is one of `blocks`."""
     lines = []
     children: dict[str, list[Block]] = {}
     for block in blocks.values():
@@ -189,9 +189,10 @@ def _tree(blocks: Mapping[str, Block]) -> list[str]:
     while stack:
         depth, block = stack.pop()
         described = _paragraphs(block.comments)
-        about = re.split(r"(?<=[\w)])\.(?= |$)", described[0].strip())[0] if described else ""
-        line = f"{_STEP * min(depth, _DEEPEST)}{block.header}  {about}".rstrip()
-        lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 3].rstrip()}...")
+        about = re.split(r"(?<=[\w)'])\.(?= |$)", described[0].strip())[0] if described else ""
+        indent = _STEP * min(depth, _DEEPEST)
+        line = f"{indent}{block.header}  {about}"
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent=f"{indent}{2 * _STEP}")
         for child in reversed(children.get(block.name, [])):
             stack.append((depth + 1, child))
     return lines

@@ -3,7 +3,7 @@
 # `child < parent < grandparent` the right-most is applied first, the block's own lines last.
 #
 #     python run.py CONFIG [CONFIG ...] [section.name=value ...]
-#     python run.py --list [papers|demo]      the configs of a folder as a tree, a line each
+#     python run.py --list [papers|demo]      the configs of a folder as a tree
 #     python run.py --list CONFIG             the full description of one
 #     python run.py CONFIG --explain          every value and the line that set it
 #     python run.py CONFIG --dry-run          what would be done, without doing it
