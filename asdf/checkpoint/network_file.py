@@ -26,6 +26,7 @@ from asdf.settings.catalogue import (
     Known,
     class_path_of,
     class_settings,
+    name_today,
     our_catalogue,
     section_types,
 )
@@ -360,7 +361,8 @@ class NetworkFile:
         for section, names in (self.settings or {}).items():
             is_wanted = sections is None or section in sections
             if is_wanted and isinstance(names, Mapping):
-                values += [(f"{section}.{name}", value) for name, value in names.items()]
+                for name, value in names.items():
+                    values.append((name_today(f"{section}.{name}", str(self.path)), value))
         return values
 
     def _checked(self, known: Known, value: Any) -> Any:

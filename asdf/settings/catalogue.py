@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, get_origin, get_type_hints
 
 from asdf.removed import ours_for
+from asdf.runs.log import LOG
 from asdf.settings.class_files import meanings
 from asdf.settings.fields import PLAIN
 from asdf.settings.mistakes import Complaint, shortened
@@ -131,6 +132,22 @@ def our_catalogue() -> Catalogue:
 def catalogue() -> Mapping[str, Known]:
     """Return the project's settings by full name."""
     return our_catalogue().settings
+
+
+@cache
+def name_today(name: str, where: str) -> str:
+    """Return the name that a setting has today; a remark says so once for each place."""
+    today = _names_today().get(name, name)
+    if today != name:
+        LOG.warning("%s: %s is named %s today.", where, name, today)
+    return today
+
+
+@cache
+def _names_today() -> dict[str, str]:
+    former = {known.metadata["formerly"]: name for name, known in catalogue().items()}
+    former.pop("", None)  # of settings that have kept their names
+    return former
 
 
 @cache

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from asdf.settings.catalogue import name_today
 from asdf.settings.literals import ASSIGNMENT_LINE, find_end, parse_literal
 from asdf.settings.mistakes import Collector, Complaint, Location, Mistake, SettingsError, shortened
 from asdf.text import AnyPath
@@ -94,7 +95,8 @@ def read_lines(text: str, file: str, collector: Collector) -> Iterator[Line]:
             # Search the whole line, not `bare`, since a '#' inside a string begins no comment.
             value_start = start + raw.index("=") + 1
             location = Location(file, number)
-            assignment, end = _read_value(text, value_start, target.strip(), location, collector)
+            name = name_today(target.strip(), str(location))
+            assignment, end = _read_value(text, value_start, name, location, collector)
             yield Line("assignment", number, assignment=assignment)
         number += text.count("\n", start, end) + 1
         start = end + 1

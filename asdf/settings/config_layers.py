@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asdf.removed import SETTINGS, setting_has_left
-from asdf.settings.catalogue import Catalogue, our_catalogue
+from asdf.settings.catalogue import Catalogue, name_today, our_catalogue
 from asdf.settings.config_files import Assignment
 from asdf.settings.front_end_values import RANDOM
 from asdf.settings.literals import parse_literal
@@ -154,6 +154,7 @@ def read_overrides(
 
 def _read_override(override: str, catalogue: Catalogue, collector: Collector) -> Assignment | None:
     target, equals, text = (part.strip() for part in override.partition("="))
+    target = name_today(target, str(COMMAND_LINE))
     if not equals:
         written = f"'{shortened(override)}'"
         collector.add(COMMAND_LINE, f"{written} is not an override of the form section.name=value")

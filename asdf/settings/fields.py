@@ -7,7 +7,7 @@ stands where a value outside would break something in silence or far from its ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import Field, field
 from typing import Any, ClassVar, TypeVar
 
 from asdf.settings.mistakes import KnownNames
@@ -58,7 +58,7 @@ def setting(
         ['filters, values per frame']
     """
     given: dict[str, Any] = {"meaning": meaning, "unit": unit, "at_least": at_least, "above": above}
-    given |= {"at_most": at_most, "check": check, "names": names or {}}
+    given |= {"at_most": at_most, "check": check, "names": names or {}, "formerly": ""}
     return field(default=default, metadata=given)
 
 
@@ -69,6 +69,15 @@ PLAIN: Mapping[str, Any] = setting(None).metadata
 def proportion(default: float, meaning: str = "") -> Any:
     """Return the field of a probability, or of another proportion."""
     return setting(default, meaning, at_least=0, at_most=1)
+
+
+def renamed(formerly: str, declared: Any) -> Any:
+    """Return the field of a setting that had another full name, which files may still have.
+
+    max_epochs: int = renamed("network.epochs", setting(1000, at_least=1))
+    """
+    made = declared if isinstance(declared, Field) else setting(declared)
+    return field(default=made.default, metadata={**made.metadata, "formerly": formerly})
 
 
 class OwnSettings(KnownNames):

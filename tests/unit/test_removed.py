@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
+from dataclasses import replace
 
 import pytest
 
@@ -14,8 +15,10 @@ from asdf.errors import AsdfError
 from asdf.networks import DetectorNetwork
 from asdf.removed import Removed
 from asdf.settings import Settings
+from asdf.settings import catalogue as names_of_settings
 from asdf.settings.catalogue import catalogue, class_path_of, section_types
 from asdf.settings.class_path import find_class, find_named
+from asdf.settings.fields import renamed, setting
 from asdf.settings.mistakes import SettingsError
 from asdf.settings.value_checks import check_value
 from tests.unit.conftest import write_small_network
@@ -62,6 +65,34 @@ def test_a_network_scores_as_before_unless_the_setting_scored(left, tmp_path, ca
     entries["network"]["heard"] = 1
     with pytest.raises(AsdfError, match=r"network\.heard = 1. network\.heard has left ASDF"):
         plain.to_sections()
+
+
+def test_a_renamed_setting_keeps_its_value_and_says_so(
+    tmp_path, monkeypatch, caplog, request
+) -> None:
+    known = catalogue()["network.max_epochs"]
+    declared = renamed("network.epochs", setting(1000, at_least=1))
+    assert declared.default == 1000 and declared.metadata["at_least"] == 1
+    monkeypatch.setitem(catalogue(), known.full, replace(known, metadata=declared.metadata))
+    names_of_settings._names_today.cache_clear()
+    request.addfinalizer(names_of_settings._names_today.cache_clear)
+    names_of_settings.name_today.cache_clear()
+    read(tmp_path, "network.epochs = 7")
+    settings = Settings()
+    for overrides, epochs in (([], 7), (["network.epochs=8"], 8)):
+        configs = settings.read_configs(tmp_path / "run_configs.py", ["small"], overrides)
+        assert configs[0].values["network.max_epochs"] == epochs
+    file = read_network_file(write_small_network(tmp_path / "plain.pt"))
+    entries = {name: dict(section) for name, section in file.settings.items()}
+    entries["network"] |= {"epochs": 9}
+    del entries["network"]["max_epochs"]
+    file.settings = entries
+    assert file.to_sections().network.max_epochs == 9
+    places = [f"{tmp_path / 'run_configs.py'}:2", "command line", str(file.path)]
+    remark = "network.epochs is named network.max_epochs today."
+    assert caplog.messages == [f"{place}: {remark}" for place in places]
+    with pytest.raises(SettingsError, match=r"network.max_epochs is set twice"):
+        read(tmp_path, "network.epochs = 7", "network.max_epochs = 8")
 
 
 @pytest.mark.parametrize("setting", ["recipe.sampler", "network.schedule"])
