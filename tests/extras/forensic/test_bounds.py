@@ -4,8 +4,6 @@ Invariant: they are those of its `elub`, version 1.3.1, where no error rate is e
 prior; there its rounding decides, and here the threshold counts as supported.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Intervals of LLRs against a bootstrap that is written out, and how often they hold the truth."""
 
-from __future__ import annotations
+import json
 
 import numpy as np
 import pytest
@@ -52,13 +52,11 @@ def test_speakers_are_drawn_with_all_of_their_trials():
     rng = np.random.default_rng(1)
     for fitted in maps:
         chosen = [f"s{index}" for index in rng.integers(9, size=9)]
-        again_bona_fide, again_spoof = [], []
-        for name in chosen:
-            again_bona_fide += [
-                s for s, who in zip(bona_fide, speakers[0], strict=True) if who == name
-            ]
-            again_spoof += [s for s, who in zip(spoof, speakers[1], strict=True) if who == name]
-        assert fitted == fit_map("regularised", again_bona_fide, again_spoof, units=9)
+        again = []
+        for scores, of_trials in zip((bona_fide, spoof), speakers, strict=True):
+            again.append([scores[np.array(of_trials) == name] for name in chosen])
+        drawn_again = map(np.concatenate, again)
+        assert fitted == fit_map("regularised", *drawn_again, units=9)
 
 
 @pytest.mark.slow_but("regularised", "logistic")
@@ -109,9 +107,8 @@ def test_damaged_replicates_are_refused(change):
 
 def test_words_are_those_of_recordings_that_the_ratio_stands_for():
     column = SupportColumn(Calibration(1.0, 0.0, 0.0))
-    assert column.add(Heard(3.0, 3.0)).llr_words == (
-        "moderate support for bona fide rather than spoof"
-    )
+    moderate = "moderate support for bona fide rather than spoof"
+    assert column.add(Heard(3.0, 3.0)).llr_words == moderate
     for heard in (Heard(3.0, 3.0, judged=False), Heard(3.0, 3.0, doubted=True)):
         assert column.add(heard).llr_words == ""
     assert (Known().llr_words, Known().llr_interval) == ("", None)
@@ -121,7 +118,6 @@ def test_words_are_those_of_recordings_that_the_ratio_stands_for():
 
 
 def test_they_come_back_from_a_file_of_json():
-    import json
 
     bona_fide, spoof = drawn()
     for method in METHODS:

@@ -1,7 +1,5 @@
 """What is unlike a calibration's set: distances, the limit, and its rate on other recordings."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

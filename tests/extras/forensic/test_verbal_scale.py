@@ -1,7 +1,5 @@
 """The words of likelihood ratios are those of the guideline's table, row by row."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What a benchmark compares does the same work: both sides of it give the same numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -46,19 +44,16 @@ def test_naive_bootstrap_draws_around_the_eer() -> None:
     assert np.mean(drawn) == pytest.approx(eer(scores.bona_fide, scores.spoof)[0], abs=0.01)
 
 
+def clips_of(corpus, samples: int, settings) -> TrainingClips:
+    parts = (settings.rawboost, settings.sad)
+    words = (corpus.utterances, corpus.lengths, samples, *parts)
+    return TrainingClips(*words, seed=0, position="start")
+
+
 def test_datasets_give_the_same_clips_of_short_recordings() -> None:
     with temporary_corpus(3, 1.5) as corpus:
         field = loader.FieldDataset([str(path) for path in corpus.paths])
-        plain = nets.make_settings("tiny", 2)
-        clips = TrainingClips(
-            corpus.utterances,
-            corpus.lengths,
-            loader.SAMPLES,
-            plain.rawboost,
-            plain.sad,
-            seed=0,
-            position="start",
-        )
+        clips = clips_of(corpus, loader.SAMPLES, nets.make_settings("tiny", 2))
         for index in range(3):
             assert_array_equal(field[index][0].numpy(), clips[1, index].samples)
 
@@ -100,9 +95,8 @@ def test_scoring_one_at_a_time_gives_the_same_scores() -> None:
     settings.network.min_evaluation_utterance_length_in_samples = 400
     network = nets.make_network(settings).eval()
     with temporary_corpus(4, 1.0) as corpus_of_4:
-        ways = scoring.scoring_ways(
-            network, corpus_of_4.utterances, corpus_of_4.lengths, settings, torch.device("cpu")
-        )
+        lists = (corpus_of_4.utterances, corpus_of_4.lengths)
+        ways = scoring.scoring_ways(network, *lists, settings, torch.device("cpu"))
         scores = {name: way() for name, way in ways.items()}
     assert_allclose(scores["asdf"], scores["single"], atol=1e-5)
     assert len(set(scores["single"].tolist())) == 4
@@ -116,26 +110,14 @@ def test_cached_features_train_as_computed_ones_do() -> None:
     network = nets.make_network(settings)
     world = World()
     with temporary_corpus(4, 0.5) as corpus:
-        clips = TrainingClips(
-            corpus.utterances,
-            corpus.lengths,
-            6000,
-            settings.rawboost,
-            settings.sad,
-            seed=0,
-            position="start",
-        )
-        cached = frozen.cache_features(
-            network, clips, corpus, settings, world, corpus.utterances.folder
-        )
+        clips = clips_of(corpus, 6000, settings)
+        folder = corpus.utterances.folder
+        cached = frozen.cache_features(network, clips, corpus, settings, world, folder)
         losses = []
         for items in (cached, clips):
             network.load_state_dict(nets.make_network(settings).state_dict())
-            losses.append(
-                frozen.epochs(
-                    network, items, corpus, settings, world, from_features=items is cached
-                )()
-            )
+            words = (network, items, corpus, settings, world)
+            losses.append(frozen.epochs(*words, from_features=items is cached)())
     # Features cached in float16 differ by 2^-11 of themselves at most, losses by some times that.
     assert losses[0] == pytest.approx(losses[1], rel=20 * 2**-11)
 
@@ -145,14 +127,9 @@ def test_transformers_network_has_the_sizes_of_ours() -> None:
     settings = nets.make_settings("tiny", 2, samples=6000)
     peer = hugging_face.TransformersDetector(Architecture.from_text("tiny"))
     own = nets.make_network(settings)
-    unused = (
-        peer.front_end.masked_spec_embed.numel()
-        if hasattr(peer.front_end, "masked_spec_embed")
-        else 0
-    )
-    assert sum(p.numel() for p in peer.parameters()) - unused == sum(
-        p.numel() for p in own.parameters()
-    )
+    unused = getattr(peer.front_end, "masked_spec_embed", torch.empty(0)).numel()
+    sizes = [sum(p.numel() for p in each.parameters()) for each in (peer, own)]
+    assert sizes[0] - unused == sizes[1]
     waveforms, labels = nets.make_batch(2, 6000)
     assert peer(waveforms, labels)["logits"].shape == own(waveforms)[1].shape == (2, 2)
 
@@ -176,7 +153,5 @@ def test_peers_on_a_cpu_give_the_same_scores(peer: str, samples: int | None) -> 
 def test_whole_utterances_are_what_single_scoring_reads() -> None:
     with temporary_corpus(2, 0.5) as corpus:
         whole = WholeUtterances(corpus.utterances, nets.make_settings("tiny", 2).sad)
-        assert_array_equal(
-            whole[0, int(corpus.lengths[0])].samples,
-            soundfile.read(corpus.paths[0], dtype="float32")[0],
-        )
+        samples, _ = soundfile.read(corpus.paths[0], dtype="float32")
+        assert_array_equal(whole[0, int(corpus.lengths[0])].samples, samples)

@@ -1,7 +1,5 @@
 """Costs that grow with the clips: rows follow from what was measured."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,20 +13,15 @@ from benchmarks.resident import copied_by_a_fork
 from benchmarks.rows import Row
 from benchmarks.scale_costs import Cost
 
-LINEAR = [
-    Cost("read", "start", "every rank", 1e-5 * n, held=90 * n, peak=150 * n)
-    for n in (1000, 2000, 10_000)
-]
-SQUARE = [
-    Cost("look", "epoch", "main rank", 1e-8 * n * n, from_few=True) for n in (1000, 2000, 10_000)
-]
-MEMORY = [
-    Cost("copies", "training", "every worker", None, held=8 * n) for n in (1000, 2000, 10_000)
-]
+SIZES = (1000, 2000, 10_000)
+START = ("read", "start", "every rank")
+LINEAR = [Cost(*START, 1e-5 * n, held=90 * n, peak=150 * n) for n in SIZES]
+SQUARE = [Cost("look", "epoch", "main rank", 1e-8 * n * n, from_few=True) for n in SIZES]
+MEMORY = [Cost("copies", "training", "every worker", None, held=8 * n) for n in SIZES]
 
 
 def _rows() -> list[Row]:
-    rows = [scale.compared_sizes((1000, 2000, 10_000), costs) for costs in (LINEAR, SQUARE, MEMORY)]
+    rows = [scale.compared_sizes(SIZES, costs) for costs in (LINEAR, SQUARE, MEMORY)]
     return [Row(scale.LOAD, "processes", "", 0.5), *rows]
 
 
@@ -64,9 +57,8 @@ def test_the_walk_takes_the_steps_of_an_epoch() -> None:
 def test_a_forked_process_copies_a_list_of_strings_and_no_packed_names() -> None:
     names = [f"flac_T/T_{index:010d}.flac" for index in range(200_000)]
     ways = (range(len(names)), names, Names(names))
-    walk, listed, packed = (
-        copied_by_a_fork(partial(scale_costs._look_at_all, some)) for some in ways
-    )
+    looks = [partial(scale_costs._look_at_all, some) for some in ways]
+    walk, listed, packed = map(copied_by_a_fork, looks)
     assert walk is not None and listed is not None and packed is not None
     assert listed > walk + 60 * len(names)
     assert packed < walk + 20 * len(names)

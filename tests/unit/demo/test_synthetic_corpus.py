@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import Counter
@@ -84,18 +82,12 @@ def test_protocols_lists_and_files_agree(corpus: Path) -> None:
         read = read_asvspoof2019_protocol(protocol, corpus, audio)
         assert list(read.ids) == list(read_list(corpus / f"{part.name}_list.txt", corpus).ids)
         assert {line[1] for line in lines} == {path.stem for path in (corpus / audio).iterdir()}
-        listed = [
-            f"{audio}/{name} {int(key == 'bonafide')}"
-            for name, key in ((f"{row[1]}.flac", row[4]) for row in lines)
-        ]
+        listed = [f"{audio}/{row[1]}.flac {int(row[4] == 'bonafide')}" for row in lines]
         assert (corpus / f"{part.name}_list.txt").read_text(encoding="utf-8").splitlines() == listed
-        assert all(
-            (attack == "-") == (key == "bonafide") and dash == "-"
-            for _, _, dash, attack, key in lines
-        )
-        assert Counter(key for *_, key in lines) == dict.fromkeys(
-            ("bonafide", "spoof"), part.speakers * part.pairs
-        )
+        for _, _, dash, attack, key in lines:
+            assert (attack == "-") == (key == "bonafide") and dash == "-"
+        counts = Counter(key for *_, key in lines)
+        assert counts["bonafide"] == counts["spoof"] == part.speakers * part.pairs
 
 
 def test_sets_share_no_speaker_no_utterance_and_no_audio(corpus: Path) -> None:

@@ -1,7 +1,5 @@
 """Names of systems are short, and no two are alike."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -16,10 +14,7 @@ from asdf.text import numbered
     ("paths", "names"),
     [
         (["a/dev.txt", "b/eval.txt.gz"], ["dev", "eval"]),
-        (
-            ["out/n1/scores/epoch.3/dev.txt", "out/n2/scores/epoch.9/dev.txt"],
-            ["n1/epoch.3", "n2/epoch.9"],
-        ),
+        (["n1/scores/epoch.3/dev.txt", "n2/scores/epoch.9/dev.txt"], ["n1/epoch.3", "n2/epoch.9"]),
         (["/x/dev.txt", "/y/dev.txt"], ["x", "y"]),
         (["dev.txt", "old/dev.txt"], ["dev", "old/dev"]),
         (["dev.txt", "dev.txt"], ["dev", "dev #2"]),
@@ -61,12 +56,8 @@ def test_short_names_stay_whole_next_to_long_ones():
 def test_short_names_that_share_an_end_with_long_ones_are_reduced_as_well():
     names = [f"quickstart-loss_{loss}-seed0" for loss in ("cross_entropy", "focal")]
     names += [name.replace("seed0", "seed1") for name in names]
-    assert labels_of(names, 28) == [
-        "cross_entropy-seed0",
-        "focal-seed0",
-        "cross_entropy-seed1",
-        "focal-seed1",
-    ]
+    losses = ("cross_entropy", "focal")
+    assert labels_of(names, 28) == [f"{loss}-seed{seed}" for seed in (0, 1) for loss in losses]
 
 
 def test_labels_that_would_be_alike_get_numbers():

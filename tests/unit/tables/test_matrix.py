@@ -1,7 +1,5 @@
 """A matrix as SVG and in papers: the same numbers in the same cells."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One table in each output: a mean over seeds, a mark, a count and a name that is cut."""
 
-from __future__ import annotations
-
 import json
 
 from asdf.metrics.bootstrap import Interval

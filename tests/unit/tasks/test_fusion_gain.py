@@ -36,13 +36,11 @@ def test_no_trial_is_fused_by_weights_that_saw_it():
 
 @pytest.mark.parametrize("method", ["logistic", "mean", "rank"])
 def test_the_gain_is_that_of_the_paired_test(method):
-    measured = measure_gain(
-        SYSTEMS, "abc", method, FOLDS, speakers=SPEAKERS, replicates=100, seed=1
-    )
+    drawn = {"speakers": SPEAKERS, "replicates": 100, "seed": 1}
+    measured = measure_gain(SYSTEMS, "abc", method, FOLDS, **drawn)
     assert measured.members[measured.best].name == "b"
     assert measured.result == evaluate(measured.llrs)
-    expected = paired_test(SYSTEMS[1], measured.llrs, speakers=SPEAKERS, replicates=100, seed=1)
-    assert measured.gain == expected
+    assert measured.gain == paired_test(SYSTEMS[1], measured.llrs, **drawn)
     assert measured.gain.eer.value == measured.result.eer - measured.members[1].result.eer
     # Three independent systems are better than any of them, and their LLRs mean something.
     assert measured.result.eer < measured.members[1].result.eer

@@ -1,7 +1,5 @@
 """One table over several corpora: averages and pooled error rates by hand, intervals, own sets."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -62,18 +60,11 @@ def all_runs(folders):
 def test_average_and_pooled_of_one_run(folders, one):
     known = one.generalisation
     assert known.trained_on == ("demo-train",)
-    assert [(row.name, row.is_own) for row in known.rows if not row.sets] == [
-        ("demo-eval", True),
-        ("in-the-wild", False),
-        ("other:test", False),
-    ]
+    own = {row.name: row.is_own for row in known.rows if not row.sets}
+    assert own == {"demo-eval": True, "in-the-wild": False, "other:test": False}
     totals = {row.name: row for row in known.rows if row.sets}
-    assert list(totals) == [
-        "Average, 2 sets of other corpora",
-        "Pooled, 2 sets of other corpora",
-        "Average, 3 sets",
-        "Pooled, 3 sets",
-    ]
+    counts = ("2 sets of other corpora", "3 sets")
+    assert list(totals) == [f"{kind}, {n}" for n in counts for kind in ("Average", "Pooled")]
     average = totals["Average, 3 sets"].eers["net-seed0"]
     assert average.mean == pytest.approx(average_of(folders[0]))
     assert average.interval.low < average.mean < average.interval.high
@@ -146,13 +137,8 @@ def test_sets_of_the_training_corpus_alone_are_no_generalisation(folders, tmp_pa
 
 def test_corpora_of_sets():
     names = ["demo-eval", "asvspoof19:eval", "asvspoof19", "for:testing", "asvspoof19-pa:dev"]
-    assert list(map(corpus_of, names)) == [
-        "demo",
-        "asvspoof19",
-        "asvspoof19",
-        "for",
-        "asvspoof19-pa",
-    ]
+    corpora = ["demo", "asvspoof19", "asvspoof19", "for", "asvspoof19-pa"]
+    assert list(map(corpus_of, names)) == corpora
 
 
 _66800 = ScoredLength(66800, 66800)
@@ -200,9 +186,7 @@ COUNTS = {
 @pytest.mark.parametrize("name", TABLE)
 def test_every_number_is_that_of_its_paper(name):
     known = KNOWN_SETS[name]
-    shown = {
-        result.system: (result.eer, result.min_tdcf, result.scored) for result in known.results
-    }
+    shown = {each.system: (each.eer, each.min_tdcf, each.scored) for each in known.results}
     assert shown == TABLE[name]
     assert (known.trials.bona_fide, known.trials.spoof) == COUNTS[name]
 

@@ -1,7 +1,5 @@
 """Runs are put together by the settings that they recorded, and by names only without these."""
 
-from __future__ import annotations
-
 import pytest
 
 from asdf.settings import Sections

@@ -28,9 +28,8 @@ def make_fold(folder, spoofs, seed, **settings):
     ids = [f"{index}.wav" for index in range(len(labels))]
     path = folder / "scores" / "epoch.1" / f"{name}.txt"
     write_scores(path, ids, np.array(labels), np.array(scores, np.float32))
-    write_trials(
-        folder / "trials" / f"{name}.tsv", TrialList(ids, labels, columns={"attack": attacks})
-    )
+    trials = TrialList(ids, labels, columns={"attack": attacks})
+    write_trials(folder / "trials" / f"{name}.tsv", trials)
     write_results(folder / "results", [("epoch.1", name, evaluate(read_scores(path)))])
     recorded = {
         "recipe.seed": seed,
@@ -50,21 +49,20 @@ def measure(folders):
 
 def two_seeds(tmp_path, name="my-net", **settings):
     harder = {"A01": [0, 0, 0, 5], "A02": [0, 0, 5, 5]}
-    return [
-        make_fold(tmp_path / f"{name}-attack_A01_A02-fold1of2-seed0", EASY, 0, **settings),
-        make_fold(tmp_path / f"{name}-attack_A03_A04-fold2of2-seed0", HARD, 0, **settings),
-        make_fold(tmp_path / f"{name}-attack_A01_A02-fold1of2-seed1", harder, 1, **settings),
-        make_fold(tmp_path / f"{name}-attack_A03_A04-fold2of2-seed1", HARD, 1, **settings),
-    ]
+    folders = []
+    for seed, easy in enumerate((EASY, harder)):
+        for fold, spoofs in (("A01_A02-fold1of2", easy), ("A03_A04-fold2of2", HARD)):
+            folder = tmp_path / f"{name}-attack_{fold}-seed{seed}"
+            folders.append(make_fold(folder, spoofs, seed, **settings))
+    return folders
 
 
 def test_folds_are_one_system_with_a_mean_per_attack(tmp_path):
     (system,) = measure(two_seeds(tmp_path)).left_out
     assert (system.name, system.column, system.seeds) == ("my-net", "attack", ["0", "1"])
     # One of 4 spoofs above all bona fide trials is an EER of a quarter.
-    assert {value: system.eer(value) for value in system.values} == pytest.approx(
-        {"A01": 0.125, "A02": 0.375, "A03": 0.5, "A04": 0.0}
-    )
+    eers = {value: system.eer(value) for value in system.values}
+    assert eers == pytest.approx({"A01": 0.125, "A02": 0.375, "A03": 0.5, "A04": 0.0})
     assert (system.worst, system.eer("A03")) == ("A03", 0.5)
     # Seed 0: (0 + .25 + .5 + 0) / 4; seed 1: (.25 + .5 + .5 + 0) / 4.
     assert system.mean.values == pytest.approx((0.1875, 0.3125))
@@ -114,10 +112,8 @@ def test_other_runs_and_other_settings_are_no_folds_of_a_system(tmp_path):
     whole = make_fold(tmp_path / "whole", EASY, 0, recipe__evaluate_left_out=False)
     gathered = measure([*folders, whole])
     assert [system.name for system in gathered.left_out] == ["my-net, again", "other"]
-    assert [system.folds for system in gathered.left_out] == [
-        {("A01", "A02"): 4, ("A03", "A04"): 4},
-        {("A01", "A02"): 4},
-    ]
+    both, one = (system.folds for system in gathered.left_out)
+    assert both == {("A01", "A02"): 4, ("A03", "A04"): 4} and one == {("A01", "A02"): 4}
     assert not gathered.has_folds_alone
     assert measure([whole]).left_out == [] and left_out_text([]) == ""
 

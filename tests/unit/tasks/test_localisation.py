@@ -104,9 +104,8 @@ def test_a_hand_computed_range_eer():
 def test_of_two_points_that_are_equally_close_rounding_decides_as_ever():
     # Bona fide at 1, 4 and 8: the rates cross between 3 (miss 1/3, false alarm 1/2) and 4 (2/3,
     # 1/2), which are as close.
-    recordings = [
-        located([score], () if score in (1, 4, 8) else WHOLE, 0.1, 0.1) for score in range(9)
-    ]
+    parts = [() if score in (1, 4, 8) else WHOLE for score in range(9)]
+    recordings = [located([score], spoofed, 0.1, 0.1) for score, spoofed in enumerate(parts)]
     result = range_eer(pooled_stretches(recordings))
     assert (result.rate, result.threshold) == (pytest.approx(7 / 12), 4)
 
@@ -123,11 +122,7 @@ def test_durations_of_whole_recordings_weigh_as_frames_do():
     rng = np.random.default_rng(0)
     bona_fide = rng.normal(1, 1, 300)
     spoof = rng.normal(-1, 1, 500)
-    pooled = [
-        LocatedRecording(bona_fide, 0.02, (), 6.0),
-        LocatedRecording(spoof, 0.02, WHOLE, 10.0),
-    ]
-    result = localisation(pooled)
+    result = localisation([located(bona_fide, (), 6.0), located(spoof, WHOLE, 10.0)])
     eer, threshold = DetCurve.of(bona_fide, spoof).eer()
     assert result.range_eer.rate == pytest.approx(eer)
     assert result.range_eer.threshold == threshold
@@ -260,9 +255,7 @@ def test_replicates_are_those_of_recordings_drawn_one_by_one(speakers):
     names = speakers or [str(index) for index in range(8)]
     groups = sorted(set(names))
     rng = np.random.default_rng(3)
-    rates = []
-    shares = []
-    scores = []
+    rates, shares, scores = [], [], []
     for _ in range(40):
         times = rng.multinomial(len(groups), np.full(len(groups), 1 / len(groups)))
         chosen = []
@@ -279,10 +272,7 @@ def test_replicates_are_those_of_recordings_drawn_one_by_one(speakers):
         assert interval.groups == len(groups)
         values = np.array(replicated)
         expected = rate_interval(interval.value, values, trials=0, groups=len(groups))
-        assert (interval.low, interval.high) == (
-            pytest.approx(expected.low),
-            pytest.approx(expected.high),
-        )
+        assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
     eer = result["range_eer"]
     assert eer.value == range_eer(pooled_stretches(recordings)).rate
     assert eer.low < eer.value < eer.high

@@ -1,12 +1,11 @@
 """Means, deviations, intervals and tests over seeds, held against numbers made by hand or numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from asdf.errors import AsdfError
+from asdf.metrics.detection import eer as eer_of
 from asdf.runs.seeds import generator
 from asdf.tasks.studies.over_seeds import (
     SeedDraws,
@@ -58,15 +57,13 @@ def test_all_networks_have_the_same_draws_of_the_trials():
 
 
 def test_a_replicate_is_the_eer_of_the_trials_written_out():
-    from asdf.metrics.detection import eer
-
     scores = scored(3)
     draws = draw_seeds(["0"], [scores], replicates=5)
     rng = generator(0, "trials", draws.trials)
     for number in range(5):
         bona_fide = scores.bona_fide[rng.integers(30, size=30)]
         spoof = scores.spoof[rng.integers(50, size=50)]
-        assert draws.drawn[0, 0, number] == eer(bona_fide, spoof)[0]
+        assert draws.drawn[0, 0, number] == eer_of(bona_fide, spoof)[0]
 
 
 def test_whole_speakers_are_drawn_where_they_are_known():
@@ -77,9 +74,8 @@ def test_whole_speakers_are_drawn_where_they_are_known():
     alone = draw_seeds(["0"], [scored(0)], trials, replicates=800, is_compared=False)
     shared = draw_seeds(["0"], [scored(0)], trials, replicates=800)
     # Drawn by blocks or by trials: other numbers, one distribution.
-    assert np.quantile(alone.drawn, [0.1, 0.9]) == pytest.approx(
-        np.quantile(shared.drawn, [0.1, 0.9]), abs=0.03
-    )
+    ends = [np.quantile(draws.drawn, [0.1, 0.9]) for draws in (alone, shared)]
+    assert ends[0] == pytest.approx(ends[1], abs=0.03)
 
 
 def test_the_interval_of_a_mean_adds_the_squares_of_both_parts():
@@ -170,7 +166,6 @@ def test_a_configuration_does_not_differ_from_itself():
 
 
 def test_welch_is_that_of_scipy():
-    stats = pytest.importorskip("scipy.stats")
     first = [0.041, 0.052, 0.046, 0.060]
     second = [0.071, 0.058, 0.083]
     expected = stats.ttest_ind(first, second, equal_var=False).pvalue

@@ -1,7 +1,5 @@
 """a-DCF, EERs and tandem metrics of SASV scores: the numbers of the package of ASVspoof 5."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -31,9 +29,8 @@ SIZES = [60, 80, 120]
 OFFICIAL = {
     "a_dcf": 0.3760714285714286,
     "a_dcf_threshold": 1.46,
-    "a_dcf1": 0.3277777777777778,
     "min_tdcf": 0.47741844496637076,
-    "t_eer_percent": 15.17361111111111,
+    "t_eer": 0.1517361111111111,
     "t_eer_asv_threshold": -0.57,
     "t_eer_cm_threshold": -0.02,
     "sasv_eer": 0.16333333333333333,
@@ -67,19 +64,12 @@ def scores() -> SasvScores:
 def test_the_numbers_of_the_package_of_asvspoof_5(scores):
     result = sasv_result(scores)
     assert (result.target, result.nontarget, result.spoof) == tuple(SIZES)
-    assert result.a_dcf == pytest.approx(OFFICIAL["a_dcf"], rel=1e-12)
-    assert result.a_dcf_threshold == pytest.approx(OFFICIAL["a_dcf_threshold"])
-    assert result.sasv_eer == pytest.approx(OFFICIAL["sasv_eer"], rel=1e-12)
-    assert result.sv_eer == pytest.approx(OFFICIAL["sv_eer"], rel=1e-12)
-    assert result.spf_eer == pytest.approx(OFFICIAL["spf_eer"], rel=1e-12)
-    assert 100 * result.t_eer == pytest.approx(OFFICIAL["t_eer_percent"], rel=1e-12)
-    assert result.t_eer_asv_threshold == pytest.approx(OFFICIAL["t_eer_asv_threshold"])
-    assert result.t_eer_cm_threshold == pytest.approx(OFFICIAL["t_eer_cm_threshold"])
-    assert result.min_tdcf == pytest.approx(OFFICIAL["min_tdcf"], rel=1e-12)
+    for name, value in OFFICIAL.items():
+        assert getattr(result, name) == pytest.approx(value, rel=1e-12), name
     assert result.act_a_dcf is None
     # The costs that the package of the a-DCF has by itself, a-DCF1 of its paper.
     first = TandemCost(0.9, 0.05, 0.05, miss=1, false_alarm=10, spoof_false_alarm=20)
-    assert sasv_result(scores, first).a_dcf == pytest.approx(OFFICIAL["a_dcf1"], rel=1e-12)
+    assert sasv_result(scores, first).a_dcf == pytest.approx(0.3277777777777778, rel=1e-12)
 
 
 def test_what_has_no_scores_is_none(scores):
@@ -188,11 +178,8 @@ def test_actual_a_dcf_by_hand():
     # With ASVspoof 5's costs impostors weigh .595 and misses .9405.
     assert bayes_threshold(TANDEM) == pytest.approx(np.log(0.595 / 0.9405))
     threshold = bayes_threshold(TANDEM)
-    kinds = (
-        np.array([threshold, threshold - 1]),
-        np.array([threshold, -9.0, -9.0, -9.0]),
-        np.array([-9.0, 9.0]),
-    )
+    rows = ([threshold, threshold - 1], [threshold, -9.0, -9.0, -9.0], [-9.0, 9.0])
+    kinds = tuple(map(np.array, rows))
     paid = 0.9405 * 0.5 + 0.095 * 0.25 + 0.5 * 0.5
     assert act_a_dcf(kinds, TANDEM) == pytest.approx(paid / 0.595)
 

@@ -1,7 +1,5 @@
 """Files of SASV trials: keys and scores in each layout of the field, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What a report shows over seeds: numbers of numpy, the best seed by its validation, and tests."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -21,10 +19,13 @@ def eers_of(folders, set_name="eval"):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     base = tmp_path_factory.mktemp("runs")
-    good = [
-        make_seeded_run(base / f"good-seed{n}", n, shift=3, network__dropout=0) for n in range(3)
-    ]
-    bad = [make_seeded_run(base / f"bad-seed{n}", n, shift=1, network__dropout=1) for n in range(3)]
+    good, bad = (
+        [make_seeded_run(base / f"{name}-seed{n}", n, **settings) for n in range(3)]
+        for name, settings in (
+            ("good", {"shift": 3, "network__dropout": 0}),
+            ("bad", {"shift": 1, "network__dropout": 1}),
+        )
+    )
     # Seed 1 is the best on the validation set, whatever its EER here is.
     for folder, eer in zip(good, (0.3, 0.1, 0.2), strict=True):
         record = {"kind": "evaluation", "step": 10, "epoch": 1, "network": "epoch.1.pt"}
@@ -46,12 +47,8 @@ def test_means_and_deviations_are_those_of_numpy(folders, gathered):
     assert first.eer.deviation == np.std(eers, ddof=1)
     assert first.eer.interval.low < first.eer.mean < first.eer.interval.high
     table = seed_results_table(gathered.over_seeds, "eval")
-    assert [cell.text for cell in table.rows[0]][:4] == [
-        "good-seed*",
-        "3",
-        f"{100 * np.mean(eers):.2f}",
-        f"{100 * np.std(eers, ddof=1):.2f}",
-    ]
+    shown = [f"{100 * value:.2f}" for value in (np.mean(eers), np.std(eers, ddof=1))]
+    assert [cell.text for cell in table.rows[0]][:4] == ["good-seed*", "3", *shown]
 
 
 def test_a_set_has_the_seeds_and_configurations_that_were_scored_on_it(tmp_path):
@@ -59,10 +56,8 @@ def test_a_set_has_the_seeds_and_configurations_that_were_scored_on_it(tmp_path)
     partial = make_seeded_run(tmp_path / "net-seed2", 2, sets=("dev",))
     other = make_seeded_run(tmp_path / "other", 0, sets=("dev",), network__dropout=1)
     by_set = gather(runs_in([*whole, partial, other]), replicates=0).over_seeds.by_set
-    assert {result.name: result.seeds for result in by_set["dev"]} == {
-        "net-seed*": ("0", "1", "2"),
-        "other": ("0",),
-    }
+    seeds = {result.name: result.seeds for result in by_set["dev"]}
+    assert seeds == {"net-seed*": ("0", "1", "2"), "other": ("0",)}
     (alone,) = by_set["eval"]
     assert (alone.seeds, alone.eer.values) == (("0", "1"), tuple(eers_of(whole)))
 
@@ -74,9 +69,8 @@ def test_the_best_seed_is_chosen_by_the_validation_set(folders, gathered):
 
 
 def test_the_best_is_marked_where_the_tests_agree(gathered):
-    (eval_sentence,) = [
-        text for text in seed_sentences(gathered.over_seeds) if text.startswith("On eval")
-    ]
+    sentences = seed_sentences(gathered.over_seeds)
+    (eval_sentence,) = [text for text in sentences if text.startswith("On eval")]
     assert "good-seed* (mean EER" in eval_sentence
     assert "is significantly better than bad-seed*" in eval_sentence
     assert "p = 0.002 (paired by seed and trials); over seeds alone, p = 0.0" in eval_sentence

@@ -130,9 +130,8 @@ def test_the_closed_set_is_that_of_scikit_learn(seed: int) -> None:
 def test_intervals_hold_what_was_measured_and_follow_from_the_seed() -> None:
     scores = random_scores(5)
     result = evaluate_sources(scores, replicates=100)
-    assert set(result.intervals) == {
-        *("accuracy", "balanced_accuracy", "macro_f1", "unknown_eer", "oscr")
-    }
+    names = {"accuracy", "balanced_accuracy", "macro_f1", "unknown_eer", "oscr"}
+    assert set(result.intervals) == names
     for interval in result.intervals.values():
         assert interval.low < interval.value < interval.high
     again = evaluate_sources(scores, replicates=100)

@@ -1,11 +1,7 @@
 """What the tests of `calibrate` share."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,38 +36,31 @@ def made(tmp_path_factory):
     """Forty recordings of seven speakers with a network, its scores, and long recordings."""
     folder = tmp_path_factory.mktemp("set")
     for index in range(COUNT):
-        samples = sound(8000, index)
-        soundfile.write(folder / f"{index}.wav", samples, 16000)
-    (folder / "list.txt").write_text(
-        "".join(f"{index}.wav {index % 2}\n" for index in range(COUNT))
-    )
+        soundfile.write(folder / f"{index}.wav", sound(8000, index), 16000)
+    lines = [f"{index}.wav {index % 2}\n" for index in range(COUNT)]
+    (folder / "list.txt").write_text("".join(lines))
     settings = small_settings()
     # Embeddings that tell these recordings apart.
     settings.front_end.front_end_class = "filter_bank"
     write_small_network(folder / "net.pt", settings)
     words = ("score", "net.pt", "list.txt", "--scores", "raw.txt", "--device", "cpu")
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
         assert main(list(words)) == 0
         # Labelled by their order, so that they can be calibrated whatever the network says.
         raw = read_scores("raw.txt")
         labels = (raw.scores >= np.sort(raw.scores)[15]).astype(int)
         write_scores("scores.txt", raw.ids, labels, raw.scores)
-        rows = [
-            f"{name},{'bonafide' if label else 'spoof'},s{index % 7}\n"
-            for index, (name, label) in enumerate(zip(raw.ids, labels, strict=True))
-        ]
+        keys = np.where(labels, "bonafide", "spoof")
+        named = enumerate(zip(raw.ids, keys, strict=True))
+        rows = [f"{name},{key},s{index % 7}\n" for index, (name, key) in named]
         (folder / "protocol.csv").write_text("path,label,speaker\n" + "".join(rows))
         (folder / "long").mkdir()
         for index in range(19):
-            soundfile.write(
-                folder / "long" / f"{index:02}.wav", sound(LONG + 100 * index, index), 16000
-            )
+            samples = sound(LONG + 100 * index, index)
+            soundfile.write(folder / "long" / f"{index:02}.wav", samples, 16000)
         arguments = ["net.pt", "scores.txt", "--protocol", "protocol.csv", "--output", "home.pt"]
         assert main(["calibrate", *arguments]) == 0
-    finally:
-        os.chdir(before)
     return folder
 
 

@@ -32,6 +32,7 @@ run = Runner("calibrate")
 RNG = np.random.default_rng(5)
 LABELS = np.repeat([1, 0], [60, 140])
 BONA_FIDE, SPOOF = RNG.normal(1, 2, 60), RNG.normal(-4, 2, 140)
+BOTH = np.concatenate([BONA_FIDE, SPOOF])
 
 
 @pytest.fixture
@@ -41,9 +42,8 @@ def network(tmp_path):
 
 @pytest.fixture
 def scores(tmp_path):
-    labels = np.repeat([1, 0], [60, 140])
     path = tmp_path / "scores.txt"
-    write_scores(path, [f"{i}.wav" for i in range(200)], labels, np.concatenate([BONA_FIDE, SPOOF]))
+    write_scores(path, [f"{i}.wav" for i in range(200)], LABELS, BOTH)
     return path
 
 
@@ -88,10 +88,8 @@ def test_a_folder_is_calibrated_in_one_step(capsys, caplog, network, tmp_path, m
     of_protocol = ["--protocol", "mine", "--ignore-others"]
     assert main(["evaluate", "table.csv", *of_protocol, "--json", "e.json"]) == 0
     assert main(["evaluate", "out/mine.scores", "--json", "s.json"]) == 0
-    of_table, of_scores = (
-        json.loads(Path(name).read_text())[0]["eer"] for name in ("e.json", "s.json")
-    )
-    assert of_table == of_scores == pytest.approx(1 / 6)
+    for name in ("e.json", "s.json"):
+        assert json.loads(Path(name).read_text())[0]["eer"] == pytest.approx(1 / 6)
 
 
 def test_a_folder_that_names_no_class_is_refused(capsys, network, tmp_path, monkeypatch):
@@ -124,16 +122,12 @@ def test_the_threshold_is_that_of_the_eer(capsys, tmp_path, scores):
     assert after["progress"] == {"epochs": 3}
     for name, tensor in before["model_state_dict"].items():
         assert torch.equal(after["model_state_dict"][name], tensor)
-    raised, lowered = (
-        cllr(BONA_FIDE, SPOOF),
-        cllr(calibration.unbounded_llr(BONA_FIDE), calibration.unbounded_llr(SPOOF)),
-    )
+    raised = cllr(BONA_FIDE, SPOOF)
+    lowered = cllr(calibration.unbounded_llr(BONA_FIDE), calibration.unbounded_llr(SPOOF))
     held_out = calibration.cross_validated_cllr
     assert lowered < held_out < raised
-    assert (
-        f"Cllr {raised:.4f} bits before, {held_out:.4f} after, cross-validated by trials, because"
-        in out
-    )
+    said = f"Cllr {raised:.4f} bits before, {held_out:.4f} after, cross-validated by trials, becau"
+    assert said in out
     assert f"{lowered:.4f} on the trials that the map was fitted to" in out
     assert "60 bona fide, 140 spoof" in out
 
@@ -149,14 +143,8 @@ def test_labels_may_come_from_a_protocol(capsys, tmp_path, network, scores):
     status, _, errors = run(capsys, network, unlabelled)
     assert status == 1 and "line 1: '0.wav" in errors and "has no label" in errors
     options = ("--protocol", protocol)
-    run.refused(
-        capsys,
-        1,
-        "1 of 201 scored trials are not in the protocol: 'other'",
-        network,
-        unlabelled,
-        *options,
-    )
+    said = "1 of 201 scored trials are not in the protocol: 'other'"
+    run.refused(capsys, 1, said, network, unlabelled, *options)
     status, out, errors = run(capsys, network, unlabelled, *options, "--ignore-others")
     assert status == 0 and "1 scored trials ignored" in errors
     assert "60 bona fide, 140 spoof" in out
@@ -181,9 +169,8 @@ def test_scores_without_an_error_are_reported(capsys, tmp_path, network):
 
 
 def test_scores_of_another_network_are_warned_of(capsys, tmp_path, scores):
-    networks = [
-        write_small_network(tmp_path / "networks" / f"epoch.{number}.pt") for number in (1, 2)
-    ]
+    paths = [tmp_path / "networks" / f"epoch.{number}.pt" for number in (1, 2)]
+    networks = [write_small_network(path) for path in paths]
     theirs = tmp_path / "scores" / "epoch.2" / "dev.txt"
     theirs.parent.mkdir(parents=True)
     scores.rename(theirs)
@@ -221,29 +208,31 @@ def test_scores_and_networks_that_cannot_be_used(capsys, tmp_path, network, scor
     assert run(capsys, network, tmp_path / "missing.txt")[0] == 1
 
 
+def held_out_cllr(values, labels, folds, llr_of, method="logistic"):
+    """Return the Cllr of values by maps of the other folds, written out."""
+    llrs = np.empty(len(values))
+    for fold in range(5):
+        rest = folds != fold
+        bona_fide, spoof = (values[rest & (labels == label)] for label in (1, 0))
+        llrs[~rest] = llr_of(calibrate(bona_fide, spoof, None, method), values[~rest])
+    return cllr(llrs[labels == 1], llrs[labels == 0])
+
+
 def test_what_a_calibration_was_learnt_from_is_in_the_file(capsys, tmp_path, network, scores):
     """By speakers where a protocol names them: no trial is measured by a map of its speaker."""
-    rows = ["utterance\tlabel\tspeaker\n"]
-    for index, label in enumerate([1] * 60 + [0] * 140):
-        rows.append(f"{index}.wav\t{label}\ts{index % 7}\n")
+    rows = [f"{index}.wav\t{label}\ts{index % 7}\n" for index, label in enumerate(LABELS)]
     protocol = tmp_path / "trials.tsv"
-    protocol.write_text("".join(rows))
+    protocol.write_text("utterance\tlabel\tspeaker\n" + "".join(rows))
     out = run.ok(capsys, network, scores, "--protocol", protocol)
     calibration = calibration_of(network)
     assert (calibration.speakers, calibration.folds_of) == (7, "speakers")
     assert calibration.eer == eer(BONA_FIDE, SPOOF)[0]
     assert calibration.trials == read_scores(scores).digest()
     assert calibration.date == datetime.now(timezone.utc).date().isoformat()
-    speakers = np.arange(200) % 7
-    folds = make_folds([f"{i}.wav" for i in range(200)], LABELS, [f"s{i}" for i in speakers])
-    llrs = np.empty(200)
-    for fold in range(5):
-        held_out = folds == fold
-        values = np.concatenate([BONA_FIDE, SPOOF])
-        learnt = calibrate(values[~held_out & (LABELS == 1)], values[~held_out & (LABELS == 0)])
-        llrs[held_out] = learnt.llr(values[held_out])
-        assert not set(speakers[held_out]) & set(speakers[~held_out])
-    expected = cllr(llrs[:60], llrs[60:])
+    speakers = [f"s{i % 7}" for i in range(200)]
+    folds = make_folds([f"{i}.wav" for i in range(200)], LABELS, speakers)
+    assert len(set(zip(folds.tolist(), speakers, strict=True))) == 7
+    expected = held_out_cllr(BOTH, LABELS, folds, Calibration.llr)
     assert calibration.cross_validated_cllr == pytest.approx(expected, rel=1e-6)
     assert f"{expected:.4f} after, cross-validated by speakers;" in out
     origin = calibration.describe_origin()
@@ -251,14 +240,12 @@ def test_what_a_calibration_was_learnt_from_is_in_the_file(capsys, tmp_path, net
 
 
 def test_a_copy_has_no_state_of_the_training(capsys, tmp_path, scores):
-    state = {"state": {0: {"exp_avg": torch.zeros(9)}}, "param_groups": []}
-    path = write_small_network(
-        tmp_path / "n.pt",
-        optimiser_state=state,
-        scaler_state={"scale": 2.0},
-        unaveraged_state={"a": torch.zeros(3)},
-        progress={"epochs": 3},
-    )
+    states = {
+        "optimiser_state": {"state": {0: {"exp_avg": torch.zeros(9)}}, "param_groups": []},
+        "scaler_state": {"scale": 2.0},
+        "unaveraged_state": {"a": torch.zeros(3)},
+    }
+    path = write_small_network(tmp_path / "n.pt", **states, progress={"epochs": 3})
     assert "training state" not in run.ok(capsys, path, scores, "--out", tmp_path / "cal.pt")
     before = torch.load(path, weights_only=True)
     after = torch.load(tmp_path / "cal.pt", weights_only=True)
@@ -438,10 +425,8 @@ def write_protocol(path, rows):
 def conditions(tmp_path, scores):
     """The protocol of `scores`: codecs and languages in turn, 20 speakers of both classes."""
     rows = []
-    for index, label in enumerate(LABELS):
-        key = "bonafide" if label else "spoof"
-        codec = ("amr", "gsm", "opus")[index % 3]
-        language = ("fr", "de")[index // 3 % 2]
+    for index, key in enumerate(np.where(LABELS, "bonafide", "spoof")):
+        codec, language = ("amr", "gsm", "opus")[index % 3], ("fr", "de")[index // 3 % 2]
         rows.append(f"{index}.wav,{key},{codec},{language},s{index % 20}")
     return write_protocol(tmp_path / "protocol.csv", rows)
 
@@ -467,26 +452,17 @@ def test_the_method_with_the_lowest_held_out_cllr_is_chosen(capsys, tmp_path, ne
         assert calibration.cross_validated_cllr == pytest.approx(cllrs[method], abs=6e-5)
         assert decides_as(calibration, calibrate(values[:400], values[400:], method=method))
         folds = make_folds([f"{i}.wav" for i in range(800)], labels)
-        held_out = np.empty(800)
-        for fold in range(5):
-            rest = folds != fold
-            fitted = calibrate(
-                values[rest & (labels == 1)], values[rest & (labels == 0)], None, method
-            )
-            held_out[~rest] = fitted.unbounded_llr(values[~rest])
-        assert calibration.cross_validated_cllr == pytest.approx(
-            cllr(held_out[:400], held_out[400:])
-        )
+        expected = held_out_cllr(values, labels, folds, Calibration.unbounded_llr, method)
+        assert calibration.cross_validated_cllr == pytest.approx(expected)
 
 
 def test_only_matching_trials_are_learnt_from(capsys, network, scores, conditions):
     options = ("--protocol", conditions, "--where", "codec=amr|gsm,language=fr", "--method")
     out = run.ok(capsys, network, scores, *options, "logistic")
-    both = np.concatenate([BONA_FIDE, SPOOF])
     numbers = np.arange(200)
     matches = (numbers % 3 < 2) & (numbers // 3 % 2 == 0)
     calibration = calibration_of(network)
-    bona_fide, spoof = both[matches & (LABELS == 1)], both[matches & (LABELS == 0)]
+    bona_fide, spoof = BOTH[matches & (LABELS == 1)], BOTH[matches & (LABELS == 0)]
     assert decides_as(calibration, calibrate(bona_fide, spoof))
     assert calibration.where == "codec=amr|gsm, language=fr"
     assert (calibration.bona_fide, calibration.spoof) == (bona_fide.size, spoof.size)
@@ -513,10 +489,8 @@ def test_trials_that_are_not_there(capsys, network, scores, conditions, where, s
 
 
 def test_a_class_that_no_condition_leaves_is_refused(capsys, tmp_path, network, scores):
-    rows = [
-        f"{index}.wav,{'bonafide' if label else 'spoof'},{'amr' if label else 'gsm'},fr,s"
-        for index, label in enumerate(LABELS)
-    ]
+    cells = np.where(LABELS, "bonafide,amr,fr,s", "spoof,gsm,fr,s")
+    rows = [f"{index}.wav,{row}" for index, row in enumerate(cells)]
     protocol = write_protocol(tmp_path / "p.csv", rows)
     status, _, errors = run(capsys, network, scores, "--protocol", protocol, "--where", "codec=gsm")
     assert status == 1
@@ -525,10 +499,8 @@ def test_a_class_that_no_condition_leaves_is_refused(capsys, tmp_path, network, 
 
 
 def test_a_set_that_chose_the_network_is_warned_of(capsys, tmp_path, scores):
-    records = [
-        {"step": step, "network": f"epoch.{step}.pt", "eer": {"scores": 0.1, "other": 0.2}}
-        for step in (1, 2)
-    ]
+    eers = {"scores": 0.1, "other": 0.2}
+    records = [{"step": n, "network": f"epoch.{n}.pt", "eer": eers} for n in (1, 2)]
     path = write_small_network(tmp_path / "n.pt", progress={"step": 2, "evaluations": records})
     _, out, _ = run(capsys, path, scores)
     assert "warning: this set also chose the network" in out
@@ -564,9 +536,8 @@ def test_a_threshold_of_nearly_zero_is_said_as_zero():
 
 def test_a_run_knows_by_which_set_it_chose(tmp_path):
     run_folder = tmp_path / "run"
-    records = [
-        {"step": step, "network": f"epoch.{step}.pt", "eer": {"dev": 0.1}} for step in (1, 2, 3)
-    ]
+    eers = {"dev": 0.1}
+    records = [{"step": n, "network": f"epoch.{n}.pt", "eer": eers} for n in (1, 2, 3)]
     (run_folder / "networks").mkdir(parents=True)
     (run_folder / "networks" / "evaluations.json").write_text(json.dumps(records))
     scores = run_folder / "scores" / "epoch.2"

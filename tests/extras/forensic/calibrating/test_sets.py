@@ -1,7 +1,5 @@
 """A threshold for windows, which `calibrate` learns from recordings."""
 
-from __future__ import annotations
-
 import pytest
 import soundfile
 import torch
@@ -26,12 +24,9 @@ def test_windows_get_a_threshold_of_their_own(capsys, folder):
         detector = asdf.Detector("windows.pt", "cpu")
         learnt = read_window_threshold(detector.calibration.windows)
         # What a detector without it compares windows with.
-        lowest = []
-        scores = []
-        for index in range(19):
-            result = detector.score_whole(f"long/{index:02}.wav")
-            scores.append([window.compared for window in result.windows_scores])
-            lowest.append(min(scores[-1]))
+        results = [detector.score_whole(f"long/{index:02}.wav") for index in range(19)]
+        scores = [[window.compared for window in each.windows_scores] for each in results]
+        lowest = [min(values) for values in scores]
         highest = detector.calibration.threshold
         # floor(0.1 * 20) = 2.
         assert learnt.threshold == pytest.approx(min(sorted(lowest)[1], highest), abs=1e-4)
@@ -42,8 +37,7 @@ def test_windows_get_a_threshold_of_their_own(capsys, folder):
         assert isinstance(search, PartSearch) and search.threshold == learnt.threshold
         below = sum(value < learnt.threshold - 1e-4 for value in lowest)
         assert below <= 1
-        result = detector.score_whole("long/00.wav")
-        assert result.searched.false_alarms.recordings == 19
+        assert results[0].searched.false_alarms.recordings == 19
     assert f"{learnt.describe()}\n" in out
 
 

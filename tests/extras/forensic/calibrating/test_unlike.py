@@ -1,7 +1,5 @@
 """What `calibrate` learns from recordings to tell which others are unlike its set."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -26,9 +24,8 @@ def test_a_region_is_that_of_the_recordings_embeddings(folder):
     region = read_region(detector.calibration.others["home"])
     scores = read_scores("scores.txt")
     plain = asdf.Detector("net.pt", "cpu")
-    rows = np.stack(
-        [plain.score_trial(name, embedding=True).embedding.reshape(-1) for name in scores.ids]
-    )
+    heard = [plain.score_trial(name, embedding=True).embedding for name in scores.ids]
+    rows = np.stack([embedding.reshape(-1) for embedding in heard])
     folds = make_folds(scores.ids, scores.labels, [f"s{i % 7}" for i in range(COUNT)], 20)
     expected = learn_region(rows, scores.labels, folds, 0.05, "speakers")
     assert region.limit == pytest.approx(expected.limit, rel=1e-4)
@@ -55,14 +52,10 @@ def test_levels_and_offsets_outside_those_of_the_set_are_a_remark(folder):
             assert noun in result.remark
     assert "outside" not in detector.score(np.zeros(20000, np.float32), rate).remark
     # A small set has a narrow range: 1 dB and 0.001 of full scale beyond it are no remark.
-    loudest, rate = soundfile.read(max(zip(results, names, strict=True), key=_level)[1])
+    loudest, rate = soundfile.read(names[np.argmax([result.level_dbfs for result in results])])
     for gain_db, offset, remarked in ((0.9, 0, False), (1.1, 0, True), (0, 5e-4, False)):
         changed = loudest * 10 ** (gain_db / 20) + offset
         assert ("outside" in detector.score(changed, rate).remark) == remarked
-
-
-def _level(scored):
-    return scored[0].level_dbfs
 
 
 @pytest.mark.parametrize(
@@ -139,12 +132,10 @@ def test_score_says_what_is_unlike_the_set(capsys, folder):
 
 
 def test_what_it_is_not_learnt_from_is_said(capsys, folder, tmp_path):
-    status, out, _ = run(
-        capsys, "calibrate", "net.pt", "scores.txt", "-o", tmp_path / "o.pt", "--unlike-rate", "0"
-    )
+    options = ("calibrate", "net.pt", "scores.txt", "-o", tmp_path / "o.pt", "--unlike-rate")
+    status, out, _ = run(capsys, *options, "0")
     assert status == 0 and "unlike" not in out
     assert "home" not in asdf.Detector(tmp_path / "o.pt", "cpu").calibration.others
-    options = ("calibrate", "net.pt", "scores.txt", "-o", tmp_path / "o.pt", "--unlike-rate")
     status, _, errors = run(capsys, *options, "0.01")
     assert status == 1 and "25 genuine recordings are too few" in errors and "needs 99" in errors
     status, _, errors = run(capsys, *options, "1")

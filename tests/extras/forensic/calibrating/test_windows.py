@@ -1,7 +1,5 @@
 """A threshold for windows that holds its rate."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest

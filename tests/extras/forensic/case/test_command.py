@@ -1,7 +1,5 @@
 """`python -m asdf case`: the score of `score`, the worth of the network, and the same bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -27,19 +25,9 @@ from asdf.trials.score_file import read_scores, write_scores
 from asdf.trials.scored_files import write_how_scored
 from tests.unit.conftest import small_settings, sound, write_small_network
 
-CALIBRATION = Calibration(
-    scale=20.0,
-    offset=0.5,
-    threshold=0.0,
-    set="dev",
-    trials="0" * 16,
-    bona_fide=40,
-    spoof=120,
-    date="2026-05-03",
-    eer=0.1,
-    cross_validated_cllr=0.4,
-    folds_of="speakers",
-)
+SET = {"set": "dev", "trials": "0" * 16, "bona_fide": 40, "spoof": 120, "date": "2026-05-03"}
+QUALITY = {"eer": 0.1, "cross_validated_cllr": 0.4, "folds_of": "speakers"}
+CALIBRATION = Calibration(scale=20.0, offset=0.5, threshold=0.0, **SET, **QUALITY)
 
 
 @pytest.fixture
@@ -103,10 +91,8 @@ def test_a_case_has_the_score_of_score_and_the_files_digest(capsys, network, rec
 
 
 def test_error_rates_are_of_the_calibrated_scores(capsys, network, recording, validation):
-    status, _, _ = run(
-        capsys, network, recording, "--validation", validation, "--json", "case.json"
-    )
-    assert status == 0
+    words = ("--validation", validation, "--json", "case.json")
+    assert run(capsys, network, recording, *words)[0] == 0
     known = json.loads(Path("case.json").read_text())["validation"]
     scores = read_scores(validation)
     llrs = 20 * scores.scores + 0.5
@@ -200,9 +186,8 @@ def test_a_case_says_how_its_windows_were_compared(capsys, network, recording, t
 
 
 def test_without_a_calibration_nothing_is_said_of_likelihoods(capsys, recording, tmp_path, network):
-    plain = write_small_network(
-        tmp_path / "plain.pt", small_settings(max_evaluation_utterance_length_in_samples=16000)
-    )
+    settings = small_settings(max_evaluation_utterance_length_in_samples=16000)
+    plain = write_small_network(tmp_path / "plain.pt", settings)
     assert run(capsys, plain, recording, "--json", "c.json", "-o", "c.html")[0] == 0
     record = json.loads(Path("c.json").read_text())
     assert "times as likely" not in " ".join(record["recordings"][0]["statements"])

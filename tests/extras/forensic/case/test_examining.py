@@ -1,7 +1,5 @@
 """Facts of a file, its outline, errors of a validation set, and the sentences of a case."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -45,9 +43,8 @@ def test_errors_are_counted_before_ratios_are_bounded() -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat([1, 0], 50)
     scores = Scores([f"r{index}" for index in range(100)], labels, rng.normal(2.0 * labels))
-    calibration = replace(
-        calibrate(scores.bona_fide, scores.spoof), lowest_llr=-1.0, highest_llr=1.0
-    )
+    unbounded = calibrate(scores.bona_fide, scores.spoof)
+    calibration = replace(unbounded, lowest_llr=-1.0, highest_llr=1.0)
     llrs = calibration.unbounded_llr(scores.scores)
     # Above the highest ratio that is claimed, but not above all that decisions are made from.
     threshold = 1.5
@@ -79,16 +76,8 @@ def test_a_page_may_have_nothing_but_the_verdict_to_say():
     columns = {"llr": SupportColumn}
     result = Scored(0, None, 3.0, verdict="undecided", values={"llr": sure}, columns=columns)
     heading = Heading("", "net.pt", "llr", 0.0, "bona fide from an LLR of 0 on")
-    case = Case(
-        (Examined("call.wav", None, result),),
-        "net.pt",
-        heading,
-        Provenance("1", "2", None, "", {}),
-        {},
-        None,
-        None,
-        "",
-        "asdf case net.pt call.wav",
-        (4.0, 2.0),
-    )
-    assert "Verdict: undecided." in case_page(case)
+    recordings = (Examined("call.wav", None, result),)
+    made_by = Provenance("1", "2", None, "", {})
+    rest = (None, None, "", "asdf case net.pt call.wav", (4.0, 2.0))
+    page = case_page(Case(recordings, "net.pt", heading, made_by, {}, *rest))
+    assert "Verdict: undecided." in page

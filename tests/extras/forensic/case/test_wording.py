@@ -1,7 +1,5 @@
 """What a case says of a recording: of a part, of a ratio at a limit, and of the whole."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,16 +41,10 @@ def told(
     remark: str = "",
 ) -> list[str]:
     found = PartSearch(64000, 32000, 0.0, calibration=calibration).find_parts(windows)
-    result = Scored(
-        0,
-        Path("call.wav"),
-        ratio.llr,
-        verdict=verdict,
-        threshold=0.0,
-        remark=remark,
-        values={"parts": found, "llr": ratio},
-        columns={"parts": PartColumn, "llr": SupportColumn},
-    )
+    values = {"parts": found, "llr": ratio}
+    columns = {"parts": PartColumn, "llr": SupportColumn}
+    judged = {"verdict": verdict, "threshold": 0.0, "remark": remark}
+    result = Scored(0, Path("call.wav"), ratio.llr, **judged, values=values, columns=columns)
     return statements(Examined("call.wav", None, result), CASE, is_brief=brief)
 
 

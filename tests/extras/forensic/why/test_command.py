@@ -54,17 +54,15 @@ def test_the_outputs_are_those_of_explain(folder, why, network_file):
     names = [entry["name"] for entry in written["recordings"]]
     assert names == ["recordings/a.wav", "recordings/b.wav"]
     for entry in written["recordings"]:
-        expected = explain(
-            detector, entry["name"], options=Options(methods=("occlusion", "gradients"))
-        )
+        wanted = Options(methods=("occlusion", "gradients"))
+        expected = explain(detector, entry["name"], options=wanted)
         picture = entry.pop("picture")
         assert entry == expected.entry()
         assert explanation_text(expected) in errors
         svg = ElementTree.parse(folder / "out" / picture).getroot()
-        areas = [
-            path.get("class") for path in svg.iter(f"{SPACE}path") if "area" in path.get("class")
-        ]
-        dots = [path for path in svg.iter(f"{SPACE}path") if "marker" in path.get("class")]
+        classes = [path.get("class") for path in svg.iter(f"{SPACE}path")]
+        areas = [name for name in classes if "area" in name]
+        dots = [name for name in classes if "marker" in name]
         # A dot for each marked cell, an area for each that is not within a twentieth of nothing.
         shown = 0
         for found in expected.maps:

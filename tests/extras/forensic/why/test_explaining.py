@@ -60,12 +60,7 @@ def test_maps_of_a_linear_network_are_those_of_its_formula(listener, filler):
     weights = np.cos(np.arange(RATE) * 0.3)
     cells = make_cells(explanation.grid, recording, filler, 5)
     stretches, bands = explanation.grid.shape
-    expected = np.empty((stretches, bands))
-    for stretch in range(stretches):
-        for band in range(bands):
-            expected[stretch, band] = -(
-                weights * cells.gates_ST[stretch] * cells.changes_BT[band]
-            ).sum()
+    expected = -np.einsum("t,st,bt->sb", weights, cells.gates_ST, cells.changes_BT)
     difference = float(weights @ (recording - cells.filler_T))
     assert explanation.score - explanation.filler_score == pytest.approx(difference, abs=1e-4)
     for found in explanation.maps:
@@ -74,26 +69,22 @@ def test_maps_of_a_linear_network_are_those_of_its_formula(listener, filler):
         assert found.bands_B == pytest.approx(expected.sum(0), abs=2e-4)
         sign = 1 if explanation.toward == "bona fide" else -1
         assert found.removal.cells == round(0.1 * stretches * bands)
-        assert found.removal.marked == pytest.approx(
-            np.sort(sign * expected.ravel())[-found.removal.cells :].sum(), abs=1e-3
-        )
+        highest = np.sort(sign * expected.ravel())[-found.removal.cells :]
+        assert found.removal.marked == pytest.approx(highest.sum(), abs=1e-3)
         assert found.removal.marked > found.removal.high > found.removal.random
         assert found.removal.p_value == 1 / 21
 
 
 @pytest.mark.parametrize("filler", ["silence", "noise"])
 def test_integrated_gradients_add_up_to_the_difference_of_scores(listener, filler):
-    found = explain(
-        listener("Tangled"), noise(), RATE, options(methods=["gradients"], filler=filler, steps=64)
-    )
+    wanted = {"methods": ["gradients"], "filler": filler}
+    found = explain(listener("Tangled"), noise(), RATE, options(**wanted, steps=64))
     sum_ = found.maps[0].cells_SB.sum()
     assert abs(found.score - found.filler_score) > 0.05
     assert sum_ == pytest.approx(found.score - found.filler_score, abs=1e-4)
     assert abs(found.maps[0].gap) < 1e-4
     # With two points the integral is rough, and the gap says so.
-    rough = explain(
-        listener("Tangled"), noise(), RATE, options(methods=["gradients"], filler=filler, steps=2)
-    )
+    rough = explain(listener("Tangled"), noise(), RATE, options(**wanted, steps=2))
     assert abs(rough.maps[0].gap) > 10 * abs(found.maps[0].gap)
 
 
@@ -145,9 +136,8 @@ def test_of_a_long_recording_the_lowest_window_is_examined_or_the_stated_one(lis
     recording = np.concatenate([noise(seed=1), 0.5 * noise(seed=2), noise(seed=3)])
     lowest = explain(detector, recording, RATE, options())
     assert (lowest.start_s, lowest.end_s) == (1, 2)
-    assert lowest.score == pytest.approx(
-        float(detector.score_trial(recording[RATE : 2 * RATE], RATE))
-    )
+    second = float(detector.score_trial(recording[RATE : 2 * RATE], RATE))
+    assert lowest.score == pytest.approx(second)
     stated = explain(detector, recording, RATE, options(start_s=2.5))
     assert (stated.start_s, stated.end_s) == (2.5, 3)
     assert stated.score == pytest.approx(float(detector.score_trial(recording[40_000:], RATE)))
@@ -177,12 +167,8 @@ def test_the_side_is_decided_before_a_ratio_is_bounded(listener):
 def test_a_ratio_that_does_not_tell_makes_nothing_a_spoof(tmp_path, llr, is_clear):
     calibration = Calibration(1e-6, llr, 0.0)
     path = write_small_network(tmp_path / "net.pt", calibration=calibration.content())
-    found = explain(
-        asdf.Detector(path, "cpu"),
-        noise(8000),
-        RATE,
-        options(methods=("occlusion",), shuffles=0, draws=2),
-    )
+    wanted = options(methods=("occlusion",), draws=2)
+    found = explain(asdf.Detector(path, "cpu"), noise(8000), RATE, wanted)
     assert found.is_clear == found.entry()["is_clear"] == is_clear
     text = explanation_text(found)
     assert (f"undecided: {CANNOT_TELL}" in text) == (not is_clear)
