@@ -1,7 +1,5 @@
 """Settings of augmentation, as tests write them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from asdf.settings.sections import Sections

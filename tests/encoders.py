@@ -1,7 +1,5 @@
 """Encoders of transformers small enough for tests, and what transformers itself makes of speech."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

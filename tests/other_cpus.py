@@ -6,8 +6,6 @@ instructions than the processor has; pytest runs once per set of them. Without a
 tests of numbers, with `--short` a selection.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -6,8 +6,6 @@ What ASDF builds on comes first, as it would there from builds of that system. T
 be imported any more, and functions, flags and signals are gone.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import signal

@@ -1,7 +1,5 @@
 """Recordings of noise and a list of them, as datasets, training and scoring read them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

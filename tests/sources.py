@@ -1,7 +1,5 @@
 """The sources of the package, parsed once for all tests of how it is written."""
 
-from __future__ import annotations
-
 import ast
 import gc
 from functools import cache

@@ -1,7 +1,5 @@
 """Files that docs and recipes/ideas show, as modules; classes with settings."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

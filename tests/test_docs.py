@@ -1,7 +1,5 @@
 """The documents name what exists, and the code in them runs."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from functools import partial

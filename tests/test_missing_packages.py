@@ -1,7 +1,5 @@
 """A program that a required package is missing for ends with one message."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -6,8 +6,6 @@ that names its section or the section's class, and takes an attribute of the set
 where a back end lists it among its sizes.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 from collections.abc import Iterator

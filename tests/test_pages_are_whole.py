@@ -4,8 +4,6 @@ What `python docs/commands_page.py` and `python -m asdf.settings.page` make is c
 tests/test_readme.py; here are the pages that people write.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import fields

@@ -3,8 +3,6 @@
 Nothing is installed for them: what needs torch is tested by hand, see CONTRIBUTING.md.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The page of what stays: its names exist, mean what it says, have examples, and do not change."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect

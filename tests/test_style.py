@@ -1,7 +1,5 @@
 """Limits on how much one line and one function carry, so that the package stays quick to read."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The tour of docs/code.md names what exists, and states how much there is to read."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ The limits are today's numbers. They may fall, and must not rise: who needs one 
 same thought should look for one that can go.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 

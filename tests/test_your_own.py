@@ -3,8 +3,6 @@
 Each is run with its config lines, which stand below it or in its docstring.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -5,8 +5,6 @@ python -m tests.walked evaluate SCORES.txt
 python -m tests.walked plan RECIPE_FOLDER CONFIG
 """
 
-from __future__ import annotations
-
 import gc
 import io
 import json

@@ -1,7 +1,5 @@
 """The blocks of code of a document: what is fenced, and what is indented by four spaces."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

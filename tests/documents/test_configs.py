@@ -1,7 +1,5 @@
 """The configs that the documents show are read, by names and values that exist."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Examples can be copied as they stand: an explanation is a comment of the shell or config."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The keys of JSON and CSV stand where the documents say."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

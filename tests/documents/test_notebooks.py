@@ -1,7 +1,5 @@
 """The notebooks run in an empty folder, and what they show is what this version of ASDF shows."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """The script for Ray maps a detector over Ray Data, on this machine."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

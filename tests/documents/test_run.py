@@ -1,7 +1,5 @@
 """Every command and every block of Python of the documents runs, in a folder made for it."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

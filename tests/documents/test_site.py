@@ -1,7 +1,5 @@
 """The documents are a site: it builds without a warning, has every page, and loads nothing else."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

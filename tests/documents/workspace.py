@@ -3,8 +3,6 @@
 The recipe in it has the names of the real configs for runs of one epoch on a few utterances.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

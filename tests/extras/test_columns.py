@@ -1,7 +1,5 @@
 """A column of a score goes with its file and its line: no other file names it."""
 
-from __future__ import annotations
-
 import ast
 import re
 

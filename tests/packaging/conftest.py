@@ -1,7 +1,5 @@
 """A wheel built once per session, and environments that it is installed in."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Astronomy's asdf in the same environment: who is imported, and what is said about it."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

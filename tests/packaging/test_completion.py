@@ -1,7 +1,5 @@
 """`asdf-antispoofing --completion`: what bash offers after it has read the script of shtab."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The page for newsrooms leads from a wheel to a verdict: its own commands, in an empty folder."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

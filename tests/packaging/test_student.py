@@ -1,7 +1,5 @@
 """The page for a first paper leads from a wheel to a table: its own commands and config."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

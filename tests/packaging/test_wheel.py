@@ -1,7 +1,5 @@
 """What the wheel holds, and that it works without the repository."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Compare files with those that an earlier revision wrote."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

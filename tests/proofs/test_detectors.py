@@ -1,7 +1,5 @@
 """What detectors of every kind write: score files, tables, calibrations, answers of a service."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

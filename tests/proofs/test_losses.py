@@ -1,7 +1,5 @@
 """The losses of 56 steps on one process and on two, and of a run that was stopped and went on."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

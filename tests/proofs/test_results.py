@@ -1,7 +1,5 @@
 """Every kind of result in every output: terminal, LaTeX, CSV, JSON and the words of the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path

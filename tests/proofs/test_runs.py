@@ -1,7 +1,5 @@
 """What a recipe says of its configs, what it records of a run, and what is handed to Slurm."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

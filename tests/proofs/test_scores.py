@@ -1,7 +1,5 @@
 """Scores of recordings by every way to them, and the network files that they are computed from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

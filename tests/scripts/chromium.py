@@ -1,7 +1,5 @@
 """Chromium with its driver, for tests of pages; neither is ever fetched."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One look of all pages: the verdict first, no wider than a phone, light and dark, and on paper."""
 
-from __future__ import annotations
-
 import base64
 
 import numpy as np

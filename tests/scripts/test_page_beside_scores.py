@@ -1,7 +1,5 @@
 """The service's page with turns of speakers: chosen, dropped, in batches, saved."""
 
-from __future__ import annotations
-
 import pytest
 import soundfile
 

@@ -1,7 +1,5 @@
 """`score --slurm N` on a real Slurm: parts as an array, their merge behind it, once."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

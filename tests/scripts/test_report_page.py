@@ -3,8 +3,6 @@
 It needs Chromium and its driver on the machine; they are never fetched.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

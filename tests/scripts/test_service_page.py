@@ -1,7 +1,5 @@
 """The service's page in a real browser: files, the microphone, mistakes, the keyboard, a phone."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Small settings, a small network and its file, waveforms, recordings, and reference files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names that have left get one sentence, and change nothing where they changed nothing."""
 
-from __future__ import annotations
-
 import re
 from ast import literal_eval
 from dataclasses import replace

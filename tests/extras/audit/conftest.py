@@ -1,7 +1,5 @@
 """Small corpora with a planted shortcut, as files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

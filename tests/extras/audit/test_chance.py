@@ -1,7 +1,5 @@
 """In corpora without any difference of the classes, an audit finds something at the stated rate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

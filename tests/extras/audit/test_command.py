@@ -1,7 +1,5 @@
 """The command audit, as a user runs it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

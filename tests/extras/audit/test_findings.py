@@ -1,7 +1,5 @@
 """Copies, splits, languages, labels and bad files."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Lists that are rebalanced: no shortcut is left, and as much as possible of the recordings is."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

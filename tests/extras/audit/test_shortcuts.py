@@ -1,7 +1,5 @@
 """An audit finds a shortcut that was planted, and nothing in a corpus that has none."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Packed attention, over graphs and over positions, gives the plain one's nodes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Packed layers: the plain network's numbers, for every known class, and the network unharmed."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

@@ -1,7 +1,5 @@
 """The packed stem and positions give the frames of torchaudio's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

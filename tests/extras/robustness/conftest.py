@@ -1,7 +1,5 @@
 """Lists of short recordings, and a detector that costs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace

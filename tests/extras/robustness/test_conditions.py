@@ -1,7 +1,5 @@
 """Which conditions are chosen, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from asdf.errors import UsageError

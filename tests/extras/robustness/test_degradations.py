@@ -1,7 +1,5 @@
 """Each degradation against a computation of its own."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

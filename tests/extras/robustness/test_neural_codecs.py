@@ -1,7 +1,5 @@
 """EnCodec's degradation against transformers' own encoding and decoding, on a small model."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A study: copies that are the same however they are made, score files, and the numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

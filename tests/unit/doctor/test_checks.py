@@ -1,7 +1,5 @@
 """What the doctor says of a machine that lacks something."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

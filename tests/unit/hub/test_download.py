@@ -1,7 +1,5 @@
 """The real huggingface_hub downloads from a hub on this machine."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shipped detector: whole, as it was measured, used by its name, and usable offline."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket
