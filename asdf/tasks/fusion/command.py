@@ -244,7 +244,9 @@ def gain_text(development: DevelopmentSet, measured: FusionGain) -> str:
     return "\n".join(lines)
 
 
-def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str:
+def applied_text(
+    applied: Applied, development: DevelopmentSet, measured: FusionGain, replicates: int
+) -> str:
     """Return the error rates of fused scores on another set, and their gain there."""
     try:
         columns = _rate_columns([evaluate(known) for known in (*applied.systems, applied.fused)])
@@ -256,8 +258,14 @@ def applied_text(applied: Applied, measured: FusionGain, replicates: int) -> str
     if replicates:
         gain = paired_test(applied.systems[best], applied.fused, replicates=replicates)
     # The gain is relative to the best system of the development set, not of this set.
-    lines = ["on the set of --apply, with weights fitted to all trials of the set above", ""]
-    lines += as_lines(Table([*applied.names, _FUSED], columns, "system"))
+    lines = ["on the set of --apply, with weights fitted to all trials of the set above"]
+    shared = len(set(development.scores[0].ids).intersection(applied.fused.ids))
+    if shared:
+        lines.append(
+            f"{shared} of its {len(applied.fused)} trials are also in that set, so the fusion "
+            "looks better than on new trials"
+        )
+    lines += ["", *as_lines(Table([*applied.names, _FUSED], columns, "system"))]
     return "\n".join([*lines, "", *_difference_lines(applied.names[best], gain, "trials")])
 
 
@@ -390,7 +398,7 @@ def main(arguments: list[str]) -> int:
     show(gain_text(development, measured), screen)
     if applied is not None and args.output is not None:
         if applied.labelled:
-            show("\n" + applied_text(applied, measured, args.replicates), screen)
+            show("\n" + applied_text(applied, development, measured, args.replicates), screen)
         show(f"\nwritten to {output_name(args.output)}: {len(applied.fused):,} scores", screen)
     if args.networks:
         show(f"\nwritten to {args.output}: score recordings with it as with a network", screen)

@@ -48,7 +48,10 @@ def test_the_fused_file_is_that_of_all_development_trials(capsys, files):
     assert fused.ids[0] == "eval/0.wav" and fused.labels.tolist() == LABELS.tolist()
     assert read_how_scored(files / "fused.txt").length.max_samples == 64600
     assert "fusion of 2 systems on dev: 150 trials, 60 bona fide, 90 spoof" in out
-    assert "written to fused.txt: 150 scores" in out
+    assert "written to fused.txt: 150 scores" in out and "also in that set" not in out
+    words = ("--apply", "a_dev.txt", "b_dev.txt", "--out", "again.txt", "--replicates", 0)
+    out = run.ok(capsys, "a_dev.txt", "b_dev.txt", *words)
+    assert "150 of its 150 trials are also in that set, so the fusion looks better" in out
 
 
 def test_the_same_scores_in_any_order_give_the_same_bytes(capsys, files):
