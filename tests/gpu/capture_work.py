@@ -42,19 +42,16 @@ def copy_from_ordinary_memory(x: torch.Tensor) -> None:
     raise RuntimeError(f"status {status}")
 
 
-def leave_a_stream(x: torch.Tensor) -> None:
+def leave_a_stream(x: torch.Tensor) -> torch.cuda.Stream:
     other = torch.cuda.Stream()
     other.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(other):
         x.add_(1)
+    return other
 
 
 def join_a_stream(x: torch.Tensor) -> None:
-    other = torch.cuda.Stream()
-    other.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(other):
-        x.add_(1)
-    torch.cuda.current_stream().wait_stream(other)
+    torch.cuda.current_stream().wait_stream(leave_a_stream(x))
 
 
 def wait_for_a_stream_outside(x: torch.Tensor) -> None:
@@ -64,19 +61,13 @@ def wait_for_a_stream_outside(x: torch.Tensor) -> None:
     torch.cuda.current_stream().wait_stream(other)
 
 
-KINDS: list[Callable[[torch.Tensor], None]] = [
-    add,
-    wait_for_stream,
-    wait_for_device,
-    wait_for_event,
-    copy_from_ordinary_memory,
-    leave_a_stream,
-    join_a_stream,
-    wait_for_a_stream_outside,
+KINDS: list[Callable[[torch.Tensor], object]] = [
+    *(add, wait_for_stream, wait_for_device, wait_for_event, copy_from_ordinary_memory),
+    *(leave_a_stream, join_a_stream, wait_for_a_stream_outside),
 ]
 
 
-def captured(work: Callable[[torch.Tensor], None]) -> dict[str, int] | str:
+def captured(work: Callable[[torch.Tensor], object]) -> dict[str, int] | str:
     x = torch.ones(4, device="cuda")
     graph = torch.cuda.CUDAGraph()
     names = ("kernels", "captured", "replays", "replayed")

@@ -6,19 +6,15 @@ CASES are those of `count_training`. The last line printed is JSON: for each cas
 the network became on the main rank, and why graphs were broken.
 """
 
-import json
-import os
-import sys
-
 import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
 from asdf.distributed.batch_norm import synchronise_batch_norm
-from asdf.distributed.world import World, open_world
+from asdf.distributed.world import World
 from asdf.networks import build_network
 from asdf.training.passes import Compiled
-from tests.gpu.count_training import settings_of
+from tests.gpu.count_training import print_results, settings_of
 
 
 def trace(case: dict[str, object], world: World) -> dict[str, object]:
@@ -41,15 +37,5 @@ def trace(case: dict[str, object], world: World) -> dict[str, object]:
     return {"graphs": counters["stats"]["unique_graphs"], "breaks": list(counters["graph_break"])}
 
 
-def main() -> None:
-    with open_world(settings_of({}).computing) as world:
-        results = [trace(case, world) for case in json.loads(sys.argv[1])]
-        world.barrier()
-        if world.is_main:
-            print(json.dumps(results), flush=True)
-        world.barrier()
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main()
+    print_results(trace)

@@ -11,18 +11,8 @@ from tests.conftest import ROOT
 # Whole recipes, killed runs and a Trainer take minutes.
 SLOW_GROUPS = ["peers", "scoring", "quickstart", "resume"]
 GROUPS = [
-    "machine",
-    "values",
-    "waits",
-    "counts",
-    "steps",
-    "kernels",
-    "bits",
-    "memory",
-    "options",
-    "rawboost",
-    "fp16",
-    "processes",
+    *("machine", "values", "waits", "counts", "steps", "kernels"),
+    *("bits", "memory", "options", "rawboost", "fp16", "processes"),
 ]
 
 

@@ -17,33 +17,32 @@ NETWORK, PRECISION, OPTIMISER = "network.network_class", "computing.precision", 
 OURS = "asdf.networks"
 
 
+MASKS = {"front_end.time_mask_proportion": 0.1, "front_end.channel_mask_proportion": 0.1}
+THREE_MINIBATCHES = {"network.optimizer_step_interval": 3, "network.gradient_clip_norm": 1.0}
+CHECKPOINTING = {"front_end.gradient_checkpointing": True}
+AASIST = {NETWORK: f"{OURS}.SSL_AASIST"}
+RAW_AASIST = {NETWORK: f"{OURS}.AASIST"}
+MHFA = {NETWORK: f"{OURS}.SSL_MHFA"}
+ASP = {NETWORK: f"{OURS}.SSL_ASP"}
+SLS = {NETWORK: f"{OURS}.SSL_SLS"}
+NES2NET = {NETWORK: f"{OURS}.SSL_Nes2NetX"}
+WAVLM = {**MHFA, "front_end.architecture": "wavlm_base", "front_end.layer": 2}
 # Settings of steps of 2 clips per device.
 CASES: dict[str, dict[str, object]] = {
-    "AASIST behind wav2vec 2.0": {NETWORK: f"{OURS}.SSL_AASIST"},
-    "AASIST": {NETWORK: f"{OURS}.AASIST"},
-    "MHFA": {NETWORK: f"{OURS}.SSL_MHFA"},
-    "ASP": {NETWORK: f"{OURS}.SSL_ASP"},
-    "ASP, averaged weights": {NETWORK: f"{OURS}.SSL_ASP", "network.ema_decay": 0.999},
-    "ASP, RAdam": {NETWORK: f"{OURS}.SSL_ASP", OPTIMISER: "torch.optim.RAdam"},
-    "SLS": {NETWORK: f"{OURS}.SSL_SLS"},
-    "Nes2Net-X": {NETWORK: f"{OURS}.SSL_Nes2NetX"},
-    "AASIST, fp32": {NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp32"},
-    "AASIST, fp16": {NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp16"},
-    "AASIST, fp32, SGD": {NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp32", OPTIMISER: "sgd"},
-    "MHFA, fp16, SGD": {NETWORK: f"{OURS}.SSL_MHFA", PRECISION: "fp16", OPTIMISER: "sgd"},
-    "WavLM, checkpointing": {
-        NETWORK: f"{OURS}.SSL_MHFA",
-        "front_end.architecture": "wavlm_base",
-        "front_end.layer": 2,
-        "front_end.gradient_checkpointing": True,
-    },
-    "masks, three minibatches": {
-        NETWORK: f"{OURS}.SSL_MHFA",
-        "front_end.time_mask_proportion": 0.1,
-        "front_end.channel_mask_proportion": 0.1,
-        "network.optimizer_step_interval": 3,
-        "network.gradient_clip_norm": 1.0,
-    },
+    "AASIST behind wav2vec 2.0": AASIST,
+    "AASIST": RAW_AASIST,
+    "MHFA": MHFA,
+    "ASP": ASP,
+    "ASP, averaged weights": {**ASP, "network.ema_decay": 0.999},
+    "ASP, RAdam": {**ASP, OPTIMISER: "torch.optim.RAdam"},
+    "SLS": SLS,
+    "Nes2Net-X": NES2NET,
+    "AASIST, fp32": {**AASIST, PRECISION: "fp32"},
+    "AASIST, fp16": {**AASIST, PRECISION: "fp16"},
+    "AASIST, fp32, SGD": {**AASIST, PRECISION: "fp32", OPTIMISER: "sgd"},
+    "MHFA, fp16, SGD": {**MHFA, PRECISION: "fp16", OPTIMISER: "sgd"},
+    "WavLM, checkpointing": {**WAVLM, **CHECKPOINTING},
+    "masks, three minibatches": {**MHFA, **MASKS, **THREE_MINIBATCHES},
 }
 ONE_WAIT = {"cudaEventSynchronize in distributed/gpus.py": 1}
 WAIT_OF_A_SAVE = {"cudaEventSynchronize in training/checkpoints.py": 1}
@@ -68,27 +67,13 @@ def test_the_host_waits_once_a_step_and_queues_no_more_than_it_did(on_null_gpu, 
         ratchets.check(f"step on {processes} GPUs: {name}", costs)
 
 
-MASKS = {"front_end.time_mask_proportion": 0.1, "front_end.channel_mask_proportion": 0.1}
-WAVLM = {"front_end.architecture": "wavlm_base", "front_end.layer": 1}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "cases"),
     [
-        (
-            1,
-            [
-                {NETWORK: f"{OURS}.SSL_AASIST", **MASKS},
-                {NETWORK: f"{OURS}.AASIST"},
-                {NETWORK: f"{OURS}.SSL_MHFA", **WAVLM},
-                {NETWORK: f"{OURS}.SSL_ASP"},
-                {NETWORK: f"{OURS}.SSL_SLS"},
-                {NETWORK: f"{OURS}.SSL_Nes2NetX"},
-            ],
-        ),
+        (1, [{**AASIST, **MASKS}, RAW_AASIST, {**WAVLM, "front_end.layer": 1}, ASP, SLS, NES2NET]),
         # With batch norm over both devices.
-        (2, [{NETWORK: f"{OURS}.SSL_ASP", **MASKS}]),
+        (2, [{**ASP, **MASKS}]),
     ],
 )
 def test_networks_compile_to_one_graph_without_breaks(on_null_gpu, processes, cases):
@@ -96,11 +81,7 @@ def test_networks_compile_to_one_graph_without_breaks(on_null_gpu, processes, ca
     assert results == [{"graphs": 1, "breaks": []}] * len(cases)
 
 
-XLS_R = {
-    NETWORK: f"{OURS}.SSL_AASIST",
-    "front_end.architecture": "wav2vec2_xlsr_300m",
-    "network.minibatch_size": 14,
-}
+XLS_R = {**AASIST, "front_end.architecture": "wav2vec2_xlsr_300m", "network.minibatch_size": 14}
 
 
 def test_a_step_of_xls_r_300m_takes_no_more_memory_and_operations_than_it_did(on_null_gpu):
@@ -129,23 +110,13 @@ def test_a_step_of_xls_r_300m_moves_no_more_bytes_than_it_did(on_null_gpu):
 
 # A step's replays, their inputs, the optimiser, and what is known of the gradient.
 GRAPHED: list[tuple[str, dict[str, object], int]] = [
-    ("AASIST behind wav2vec 2.0", {NETWORK: f"{OURS}.SSL_AASIST"}, 2),
-    ("AASIST", {NETWORK: f"{OURS}.AASIST"}, 2),
-    ("fp16", {NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp16"}, 2),
-    ("SGD", {NETWORK: f"{OURS}.SSL_AASIST", PRECISION: "fp32", OPTIMISER: "sgd"}, 2),
-    ("checkpointing", {NETWORK: f"{OURS}.SSL_AASIST", "front_end.gradient_checkpointing": True}, 2),
-    ("dropout", {NETWORK: f"{OURS}.SSL_AASIST", "front_end.dropout": 0.1}, 2),
-    (
-        "WavLM, three minibatches",
-        {
-            NETWORK: f"{OURS}.SSL_MHFA",
-            "front_end.architecture": "wavlm_base",
-            "front_end.layer": 2,
-            "network.optimizer_step_interval": 3,
-            "network.gradient_clip_norm": 1.0,
-        },
-        6,
-    ),
+    ("AASIST behind wav2vec 2.0", AASIST, 2),
+    ("AASIST", RAW_AASIST, 2),
+    ("fp16", {**AASIST, PRECISION: "fp16"}, 2),
+    ("SGD", {**AASIST, PRECISION: "fp32", OPTIMISER: "sgd"}, 2),
+    ("checkpointing", {**AASIST, **CHECKPOINTING}, 2),
+    ("dropout", {**AASIST, "front_end.dropout": 0.1}, 2),
+    ("WavLM, three minibatches", {**WAVLM, **THREE_MINIBATCHES}, 6),
     ("XLS-R 300M", XLS_R, 2),
 ]
 
@@ -232,20 +203,13 @@ def test_the_null_gpu_refuses_in_a_capture_what_a_gpu_refuses(on_null_gpu):
 
 
 DETERMINISTIC = [
-    {NETWORK: f"{OURS}.SSL_AASIST", "front_end.gradient_checkpointing": True},
-    {NETWORK: f"{OURS}.AASIST", "rawboost.on_device": True, "rawboost.algo": 4},
-    {NETWORK: f"{OURS}.SSL_SLS"},
-    {NETWORK: f"{OURS}.SSL_Nes2NetX"},
-    {NETWORK: f"{OURS}.SSL_MHFA", "rawboost.on_device": True, "rawboost.algo": 8},
-    {NETWORK: f"{OURS}.SSL_ASP"},
-    {
-        NETWORK: f"{OURS}.SSL_MHFA",
-        "front_end.architecture": "wavlm_base",
-        "front_end.layer": 2,
-        "front_end.time_mask_proportion": 0.1,
-        "front_end.channel_mask_proportion": 0.1,
-        "computing.precision": "fp32",
-    },
+    {**AASIST, **CHECKPOINTING},
+    {**RAW_AASIST, "rawboost.on_device": True, "rawboost.algo": 4},
+    SLS,
+    NES2NET,
+    {**MHFA, "rawboost.on_device": True, "rawboost.algo": 8},
+    ASP,
+    {**WAVLM, **MASKS, PRECISION: "fp32"},
 ]
 OUTSIDE = {"strict": False, "warns": False, "cudnn": False, "benchmark": True, "tf32": False}
 WITHIN = {"strict": True, "warns": False, "cudnn": True, "benchmark": False, "tf32": True}

@@ -11,50 +11,27 @@ from asdf.errors import UsageError
 
 MASTER = {"MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
 TORCHRUN = {
-    "RANK": "3",
-    "WORLD_SIZE": "4",
-    "LOCAL_RANK": "1",
-    "LOCAL_WORLD_SIZE": "2",
-    "GROUP_WORLD_SIZE": "2",
-    "TORCHELASTIC_RUN_ID": "x",
-    **MASTER,
-}
+    "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
+    "GROUP_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x", **MASTER,
+}  # fmt: skip
 # What Slurm 22.05 sets for the third of three tasks on two nodes.
 STEP = {
-    "SLURM_JOB_ID": "7",
-    "SLURM_STEP_ID": "0",
-    "SLURM_PROCID": "2",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-    "SLURM_NTASKS": "3",
-    "SLURM_STEP_NUM_TASKS": "3",
-    "SLURM_STEP_NUM_NODES": "2",
-    "SLURM_GTIDS": "2",
-    "SLURM_STEP_NODELIST": "n[1-2]",
-    "SLURM_STEP_TASKS_PER_NODE": "2,1",
-    "SLURM_JOB_NUM_NODES": "2",
-}
+    "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "2", "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "1", "SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_GTIDS": "2",
+    "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "n[1-2]",
+    "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURM_JOB_NUM_NODES": "2",
+}  # fmt: skip
 # What it sets in the batch script of a job with --ntasks=3, which is one process.
 BATCH = {
-    "SLURM_JOB_ID": "7",
-    "SLURM_PROCID": "0",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "0",
-    "SLURM_NTASKS": "3",
-    "SLURM_GTIDS": "0",
-    "SLURM_JOB_NODELIST": "n[1-2]",
+    "SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0",
+    "SLURM_NTASKS": "3", "SLURM_GTIDS": "0", "SLURM_JOB_NODELIST": "n[1-2]",
     "SLURM_TASKS_PER_NODE": "2,1",
-}
+}  # fmt: skip
 ONE_NODE = {
-    **STEP,
-    "SLURM_PROCID": "1",
-    "SLURM_LOCALID": "1",
-    "SLURM_NODEID": "0",
-    "SLURM_STEP_NUM_NODES": "1",
-    "SLURM_GTIDS": "0,1,2",
-    "SLURM_STEP_TASKS_PER_NODE": "3",
+    **STEP, "SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0",
+    "SLURM_STEP_NUM_NODES": "1", "SLURM_GTIDS": "0,1,2", "SLURM_STEP_TASKS_PER_NODE": "3",
     "SLURM_STEP_NODELIST": "n1",
-}
+}  # fmt: skip
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
     "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "PMIX_NAMESPACE": "1445724161", "PMIX_RANK": "1",
