@@ -93,17 +93,19 @@ def test_a_damaged_frame_is_not_replaced_by_silence(tmp_path, name, codec):
             read_audio(path)
 
 
+@pytest.mark.parametrize("name", ["a.bin", "a.m4a"])
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (b"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:2,\n/etc/passwd\n", "a playlist"),
-        (b"ffconcat version 1.0\nfile 'secret.aac'\n", "a list of files to join"),
+        ("#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:2,\n{}\n#EXT-X-ENDLIST\n", "a playlist"),
+        ("ffconcat version 1.0\nfile '{}'\n", "a list of files to join"),
     ],
 )
-def test_a_container_that_is_not_opened_is_named(tmp_path, content, named):
-    (tmp_path / "a.bin").write_bytes(content)
+def test_a_container_that_is_not_opened_is_named(tmp_path, name, content, named):
+    secret = encode(tmp_path / "secret.aac", sine(16000)[None], 16000, "aac")
+    (tmp_path / name).write_text(content.format(secret))
     with pytest.raises(AsdfError, match=f"ASDF does not open this container, {named}"):
-        read_audio(tmp_path / "a.bin")
+        read_audio(tmp_path / name)
 
 
 @pytest.mark.parametrize(

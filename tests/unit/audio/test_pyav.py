@@ -16,7 +16,7 @@ import soundfile
 from numpy.testing import assert_allclose, assert_array_equal
 
 from asdf.audio import audio_length, read_audio
-from asdf.audio.pyav import Decoded, DecodedTrack, NotDecoded, as_float, decode
+from asdf.audio.pyav import Decoded, DecodedTrack, as_float, decode
 from asdf.audio.reading import read_blocks
 from asdf.audio.recording_files import open_recording
 from asdf.audio.recording_sources import Limits, Source
@@ -123,19 +123,6 @@ def test_a_live_recording_of_unknown_size_is_read(tmp_path):
     path = encode(tmp_path / "a.webm", sine(48000)[None], 48000, "libopus", options={"live": "1"})
     assert bytes.fromhex("1853806701FFFFFFFFFFFFFF") in path.read_bytes()
     assert 16000 <= audio_length(path) < 16000 * 1.15
-
-
-def test_a_playlist_reads_no_other_file(tmp_path):
-    secret = encode(tmp_path / "secret.aac", sine(16000)[None], 16000, "aac")
-    (tmp_path / "a.m4a").write_text(
-        f"#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:2,\n{secret.resolve()}\n#EXT-X-ENDLIST\n"
-    )
-    (tmp_path / "b.m4a").write_text(f"ffconcat version 1.0\nfile '{secret.name}'\n")
-    for name in ("a.m4a", "b.m4a"):
-        with pytest.raises(NotDecoded):
-            decode(Source.of(tmp_path / name))
-        with pytest.raises(AsdfError, match="libsndfile can read"):
-            read_audio(tmp_path / name)
 
 
 def test_a_video_without_sound(tmp_path):

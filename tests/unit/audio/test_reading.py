@@ -41,13 +41,6 @@ def test_16_bit_samples_are_exact(tmp_path, extension):
     assert_array_equal(x, samples / 32768)
 
 
-def test_channels_are_averaged(tmp_path):
-    left_right = np.array([[1.0, 0.5], [0.25, -0.25], [-0.5, -1.0]], np.float32)
-    assert_array_equal(
-        read_audio(write(tmp_path / "a.wav", left_right, subtype="FLOAT")), [0.75, 0.0, -0.75]
-    )
-
-
 @pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 44100, 48000])
 @pytest.mark.parametrize("extension", ["wav", "flac"])
 def test_a_part_equals_the_cut_whole(tmp_path, rate, extension):

@@ -53,16 +53,6 @@ def test_companding_is_that_of_the_standard(name, table):
     assert len(np.unique(decoded)) == {"mu-law": 255, "a-law": 256}[name]
 
 
-def test_known_values_of_companding():
-    samples = np.array([0, 8, 1000, -1000, 32767, -32768])
-    for name, values in (
-        ("mu-law", [0, 8, 988, -988, 32124, -32124]),
-        ("a-law", [8, 8, 1008, -1008, 32256, -32256]),
-    ):
-        decoded = CODECS[name].code((samples / 2**15).astype(np.float32), 64) * 2**15
-        assert decoded.tolist() == values, name
-
-
 @pytest.mark.parametrize(("name", "quality"), CODINGS)
 @pytest.mark.parametrize("length", [32000, 5121, 400])
 def test_length_and_position_stay(speech, name, quality, length):
