@@ -15,14 +15,8 @@ LAYER = "encoder.transformer.layers"
 
 
 def learning(settings, *parts: str) -> set[str]:
-    """Names of the front end's parameters that learn, without what they all begin with."""
-    settings.front_end.trained_parts = parts
-    names = trainable_names(build_network(settings))
-    return {name.removeprefix(FRONT_END) for name in names if name.startswith("front_end")}
-
-
-def all_names(settings) -> set[str]:
-    settings.front_end.trained_parts = None
+    """Names of the front end's parameters that learn, all by default, without their beginning."""
+    settings.front_end.trained_parts = parts or None
     names = trainable_names(build_network(settings))
     return {name.removeprefix(FRONT_END) for name in names if name.startswith("front_end")}
 
@@ -32,7 +26,7 @@ def beginning(names: set[str], *starts: str) -> set[str]:
 
 
 def test_the_words_name_what_the_manual_says(tiny):
-    names = all_names(tiny)
+    names = learning(tiny)
     assert learning(tiny, "convolutions") == beginning(names, "feature_extractor.")
     assert learning(tiny, "projection") == beginning(names, "encoder.feature_projection.")
     positions = beginning(names, "encoder.transformer.pos_conv_embed.")
@@ -46,7 +40,7 @@ def test_the_words_name_what_the_manual_says(tiny):
 
 
 def test_layers_are_counted_from_1_as_front_end_layer_counts_them(tiny):
-    names = all_names(tiny)
+    names = learning(tiny)
     assert learning(tiny, "layers:1") == beginning(names, f"{LAYER}.0.")
     assert learning(tiny, "layers:2-") == beginning(names, f"{LAYER}.1.")
     assert learning(tiny, "layers:1-2") == learning(tiny, "layers")
