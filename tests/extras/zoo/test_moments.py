@@ -7,15 +7,7 @@ import pytest
 import torch
 from scipy.stats import kurtosis, skew
 
-from asdf.extras.zoo.networks.moments import (
-    LAGS,
-    PULSES,
-    SOUNDS,
-    STEPS,
-    BandEnergies,
-    changes,
-    correlations,
-)
+from asdf.extras.zoo.networks.moments import LAGS, PULSES, SOUNDS, STEPS, BandEnergies
 from asdf.networks import MomentsFrontEnd, build_network
 from asdf.settings.sections import Sections
 
@@ -155,17 +147,6 @@ def test_one_frame_from_a_third_of_a_second_on(waveforms):
 def test_silence_has_finite_statistics():
     features = front_end()(torch.zeros(1, SECOND))
     assert torch.isfinite(features).all()
-
-
-def test_correlations_are_of_later_with_earlier_frames():
-    generator = torch.Generator().manual_seed(1)
-    x_11L = torch.randn(1, 1, 4000, generator=generator)
-    # The second band is the first one, two frames later.
-    x_12L = torch.cat([x_11L[:, :, 2:], x_11L[:, :, :-2]], dim=1)
-    matrix = correlations(x_12L, 2)[0]
-    assert matrix[1, 0] == pytest.approx(1, abs=0.01)
-    assert abs(float(matrix[0, 1])) < 0.1
-    assert torch.equal(changes(x_11L, 3), x_11L[:, :, 3:] - x_11L[:, :, :-3])
 
 
 def test_the_detector_scores_recordings_alike_alone_and_together(waveforms):

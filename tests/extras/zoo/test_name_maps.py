@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -76,6 +77,27 @@ class Case:
 
 EXPORT = ["export", "--format", "published", "--output"]
 PRETRAINING = ("mask_emb", "quantizer.", "project_q.", "final_proj.")
+
+
+RAWGAT = Case(
+    "RawGAT-ST: raw waveforms, and graphs of frequencies and of times",
+    (
+        "back_end.rawgat_fusion = 'mul', as published; no shape shows it",
+        "scored, as published: first 64,600 samples",
+        "bona fide: the second output",
+    ),
+    tolerance=1e-4,
+    learning_rate=1e-5,
+    steps=2,
+)
+
+
+def of_maps(back_end: str, front_end: str) -> Case:
+    layout = f"Whisper-MesoNet's program: features as maps and {back_end}"
+    settings = {"front_end.front_end_class": front_end}
+    return Case(layout, (), settings=settings, samples=32000, learning_rate=1e-4)
+
+
 CASES = {
     "wedefense_mhfa": Case(
         "WeDefense: a self-supervised front end and MHFA on centred frames",
@@ -96,31 +118,10 @@ CASES = {
         ("scored, as published: whole", "bona fide: its one output"),
         8000,
     ),
-    "rawgat_st": Case(
-        "RawGAT-ST: raw waveforms, and graphs of frequencies and of times",
-        (
-            "back_end.rawgat_fusion = 'mul', as published; no shape shows it",
-            "scored, as published: first 64,600 samples",
-            "bona fide: the second output",
-        ),
-        tolerance=1e-4,
-        learning_rate=1e-5,
-        steps=2,
-    ),
-    "rawgat_st_add": Case(
-        "RawGAT-ST: raw waveforms, and graphs of frequencies and of times",
-        (),
-        settings={"back_end.rawgat_fusion": "add"},
-        tolerance=1e-4,
-        learning_rate=1e-5,
-        steps=2,
-    ),
-    "rawgat_st_cat": Case(
-        "RawGAT-ST: raw waveforms, and graphs of frequencies and of times",
-        ("back_end.rawgat_fusion = 'cat', by the shapes of the layers",),
-        tolerance=1e-4,
-        learning_rate=1e-5,
-        steps=2,
+    "rawgat_st": RAWGAT,
+    "rawgat_st_add": replace(RAWGAT, said=(), settings={"back_end.rawgat_fusion": "add"}),
+    "rawgat_st_cat": replace(
+        RAWGAT, said=("back_end.rawgat_fusion = 'cat', by the shapes of the layers",)
     ),
     "spoof_superb": Case(
         "spoof_SUPERB: a sum of a front end's layers, a projection, the mean over time",
@@ -196,27 +197,9 @@ CASES = {
         samples=32000,
         learning_rate=1e-3,
     ),
-    "whisper_specrnet": Case(
-        "Whisper-MesoNet's program: features as maps and SpecRNet",
-        (),
-        settings={"front_end.front_end_class": "whisper_mfcc"},
-        samples=32000,
-        learning_rate=1e-4,
-    ),
-    "whisper_lcnn": Case(
-        "Whisper-MesoNet's program: features as maps and LCNN",
-        (),
-        settings={"front_end.front_end_class": "whisper_lfcc"},
-        samples=32000,
-        learning_rate=1e-4,
-    ),
-    "lfcc_specrnet": Case(
-        "Whisper-MesoNet's program: features as maps and SpecRNet",
-        (),
-        settings={"front_end.front_end_class": "decibel_lfcc"},
-        samples=32000,
-        learning_rate=1e-4,
-    ),
+    "whisper_specrnet": of_maps("SpecRNet", "whisper_mfcc"),
+    "whisper_lcnn": of_maps("LCNN", "whisper_lfcc"),
+    "lfcc_specrnet": of_maps("SpecRNet", "decibel_lfcc"),
 }
 
 
@@ -560,6 +543,10 @@ model:
 """
 
 
+# Each list holds the one before eight times.
+BOMB = "".join(f"{b}: &{b} [{', '.join(8 * [f'*{a}'])}], " for a, b in pairwise("abcdefghijk"))
+
+
 def deepfense_folder(tmp_path):
     """Return the checkpoint of a folder as DeepFense publishes it."""
     (tmp_path / "config.yaml").write_text(CONFIGURATION)
@@ -591,16 +578,7 @@ def test_deepfense_is_scored_as_its_configuration_says(tmp_path):
         ("activation: tanh", "activation: nope", "deepfense_activation does not accept"),
         ("data:", "made: 2001-99-99\ndata:", "cannot be read as the configuration"),
         # Four thousand million values, if somebody wrote them all out.
-        (
-            "activation: tanh",
-            "a: &a [1, 1, 1, 1, 1, 1, 1, 1], b: &b [*a, *a, *a, *a, *a, *a, *a, *a], "
-            "c: &c [*b, *b, *b, *b, *b, *b, *b, *b], d: &d [*c, *c, *c, *c, *c, *c, *c, *c], "
-            "e: &e [*d, *d, *d, *d, *d, *d, *d, *d], f: &f [*e, *e, *e, *e, *e, *e, *e, *e], "
-            "g: &g [*f, *f, *f, *f, *f, *f, *f, *f], h: &h [*g, *g, *g, *g, *g, *g, *g, *g], "
-            "i: &i [*h, *h, *h, *h, *h, *h, *h, *h], j: &j [*i, *i, *i, *i, *i, *i, *i, *i], "
-            "pool_ratios: [*j, *j, *j, *j]",
-            "pool_ratios = ",
-        ),
+        ("activation: tanh", f"a: &a [1], {BOMB}pool_ratios: [*k, *k, *k, *k]", "pool_ratios = "),
         ("data:", "data: [", "cannot be read as the configuration of DeepFense"),
     ],
 )

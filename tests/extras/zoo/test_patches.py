@@ -30,24 +30,12 @@ from tests.unit.networks.official import official_case
 BIASES = "self_attn.relative_attention_bias.weight"
 POSITIONS = "model.fixed_positional_encoder.positions"
 BEATS = {
-    "input_patch_size": 16,
-    "embed_dim": 8,
-    "conv_bias": False,
-    "encoder_layers": 3,
-    "encoder_embed_dim": 16,
-    "encoder_ffn_embed_dim": 24,
-    "encoder_attention_heads": 2,
-    "activation_fn": "gelu",
-    "layer_norm_first": False,
-    "deep_norm": True,
-    "conv_pos": 16,
-    "conv_pos_groups": 4,
-    "relative_position_embedding": True,
-    "num_buckets": 16,
-    "max_distance": 40,
-    "gru_rel_pos": True,
-    "finetuned_model": False,
-}
+    "input_patch_size": 16, "embed_dim": 8, "conv_bias": False, "encoder_layers": 3,
+    "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_attention_heads": 2,
+    "activation_fn": "gelu", "layer_norm_first": False, "deep_norm": True, "conv_pos": 16,
+    "conv_pos_groups": 4, "relative_position_embedding": True, "num_buckets": 16,
+    "max_distance": 40, "gru_rel_pos": True, "finetuned_model": False,
+}  # fmt: skip
 TIMM = {"embed_dim": 16, "depth": 3, "num_heads": 2, "mlp_ratio": 1.5}
 EAT = {
     **TIMM,
