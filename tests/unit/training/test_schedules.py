@@ -131,14 +131,10 @@ def oracle(make, steps, rate_at_start=0.2):
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=rate_at_start)
     scheduler = make(optimiser)
     shares = []
-    for number in range(steps):
+    for _ in range(steps):
         shares.append(optimiser.param_groups[0]["lr"] / rate_at_start)
         optimiser.step()
-        # Fractions of epochs, where torch takes them.
-        if isinstance(scheduler, lr_scheduler.CosineAnnealingWarmRestarts):
-            scheduler.step((number + 1) / 10)
-        else:
-            scheduler.step()
+        scheduler.step()
     return shares
 
 

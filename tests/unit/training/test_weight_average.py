@@ -29,27 +29,6 @@ def assert_same(this, other):
     torch.testing.assert_close(this, other, rtol=0, atol=0)
 
 
-def test_it_is_the_recurrence_of_a_plain_loop():
-    """In Python's numbers, for one weight; the frozen bias and the statistics stay as they are."""
-    network = make_network()
-    average = WeightAverage(network, 0.9)
-    expected = network[0].weight[1, 2].item()
-    for step in range(20):
-        with torch.no_grad():
-            for parameter in network.parameters():
-                parameter += 0.1 * torch.cos(torch.tensor(float(step)))
-            network[1].running_mean.fill_(step)
-        average.update()
-        expected = 0.9 * expected + 0.1 * network[0].weight[1, 2].item()
-    before = state_of(network)
-    with average.in_use():
-        assert network[0].weight[1, 2].item() == pytest.approx(expected, rel=1e-6)
-        assert expected != pytest.approx(before["0.weight"][1, 2].item(), rel=0.01)
-        assert torch.equal(network[0].bias, before["0.bias"])
-        assert torch.equal(network[1].running_mean, torch.full((4,), 19.0))
-    assert_same(state_of(network), before)
-
-
 def test_the_weights_come_back_where_they_were_also_after_an_error():
     network = make_network()
     average = WeightAverage(network, 0.5)
