@@ -28,6 +28,14 @@ def build(folder, **settings):
     return build_front_end(FrontEnd(**named)).eval()
 
 
+def settings_of(folder, network_class: str = "SSL_ASP") -> Sections:
+    settings = Sections()
+    settings.network.network_class = f"asdf.networks.{network_class}"
+    settings.front_end.front_end_class = "transformers"
+    settings.front_end.weights = str(folder)
+    return settings
+
+
 @pytest.mark.slow_but("wavlm", "whisper")
 @pytest.mark.parametrize("model_type", ENCODERS)
 def test_states_are_those_of_transformers(model_type, waveforms, tmp_path):
@@ -139,10 +147,7 @@ def test_a_network_comes_back_from_its_file_without_the_folder(
 ):
     folder = tmp_path / "encoder"
     save_encoder(folder, model_type)
-    settings = Sections()
-    settings.network.network_class = f"asdf.networks.{network_class}"
-    settings.front_end.front_end_class = "transformers"
-    settings.front_end.weights = str(folder)
+    settings = settings_of(folder, network_class)
     settings.back_end.sls_samples = 8000
     network = build_pretrained(settings).eval()
     path = tmp_path / "net.pt"
@@ -158,11 +163,8 @@ def test_another_encoder_learns_by_lora_and_comes_back_without_its_folder(wavefo
     torch.manual_seed(0)
     model = AutoModel.from_config(AutoConfig.for_model("glmasr_encoder", **values))
     model.save_pretrained(tmp_path / "encoder")
-    settings = Sections()
-    settings.network.network_class = "asdf.networks.SSL_ASP"
+    settings = settings_of(tmp_path / "encoder")
     settings.network.save_only_trained = False
-    settings.front_end.front_end_class = "transformers"
-    settings.front_end.weights = str(tmp_path / "encoder")
     settings.lora.rank = 2
     network = build_pretrained(settings).train()
     optimiser = torch.optim.SGD([w for w in network.parameters() if w.requires_grad], 0.1)
@@ -179,10 +181,7 @@ def test_another_encoder_learns_by_lora_and_comes_back_without_its_folder(wavefo
 
 def test_a_file_cannot_describe_more_layers_than_it_holds(tmp_path):
     save_encoder(tmp_path / "encoder", "hubert")
-    settings = Sections()
-    settings.network.network_class = "asdf.networks.SSL_ASP"
-    settings.front_end.front_end_class = "transformers"
-    settings.front_end.weights = str(tmp_path / "encoder")
+    settings = settings_of(tmp_path / "encoder")
     file = NetworkFile.from_network(build_pretrained(settings), settings)
     config = json.loads(file.settings["front_end"]["architecture"])
     config["num_hidden_layers"] = 90_000

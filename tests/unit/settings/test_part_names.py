@@ -31,30 +31,23 @@ def test_the_end_of_a_range_is_in_it():
     assert list(LayerRange(4, None).indices(5)) == [3, 4]
 
 
-@pytest.mark.parametrize(
-    ("parts", "problem"),
-    [
-        (("layer:3",), "'layer:3' is not a part; it is one of convolutions, projection, positions"),
-        (("norm",), "the nearest is 'norms'"),
-        (("layers:0-3",), "'layers:0-3': layers are counted from 1, as in front_end.layer"),
-        (("layers:4-3",), "'layers:4-3': the last layer comes before the first"),
-        ((), "is empty; set front_end.frozen = True"),
-    ],
-)
-def test_what_is_no_part(parts, problem):
-    with pytest.raises(Complaint, match=re.escape(problem)):
-        check_value(catalogue()["front_end.trained_parts"], parts)
+PARTS, TARGETS = "front_end.trained_parts", "lora.targets"
 
 
 @pytest.mark.parametrize(
-    ("targets", "problem"),
+    ("setting", "value", "problem"),
     [
-        (("atention",), "'atention' is not a part; it is one of attention, feed_forward, or a"),
-        (("norms",), "'norms' is not a part"),
-        ((), "is empty; set lora.rank = 0"),
+        (PARTS, ("layer:3",), "'layer:3' is not a part; it is one of convolutions, projection, po"),
+        (PARTS, ("norm",), "the nearest is 'norms'"),
+        (PARTS, ("layers:0-3",), "'layers:0-3': layers are counted from 1, as in front_end.layer"),
+        (PARTS, ("layers:4-3",), "'layers:4-3': the last layer comes before the first"),
+        (PARTS, (), "is empty; set front_end.frozen = True"),
+        (TARGETS, ("atention",), "'atention' is not a part; it is one of attention, feed_forward"),
+        (TARGETS, ("norms",), "'norms' is not a part"),
+        (TARGETS, (), "is empty; set lora.rank = 0"),
     ],
 )
-def test_what_is_no_target(targets, problem):
+def test_what_is_no_part(setting, value, problem):
     with pytest.raises(Complaint, match=re.escape(problem)):
-        check_value(catalogue()["lora.targets"], targets)
-    assert check_value(catalogue()["lora.targets"], ["attention", "*.fc1"])
+        check_value(catalogue()[setting], value)
+    assert check_value(catalogue()[TARGETS], ["attention", "*.fc1"])
