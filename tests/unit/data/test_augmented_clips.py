@@ -116,20 +116,22 @@ def test_a_clip_at_another_speed_is_full_of_speech(utterances, speed, percent):
     assert_array_equal(at_start, at_speed(read_audio(utterances.path(0), 0, taken), percent)[:SIZE])
 
 
+def clips_of_keys(data: TrainingClips, again: TrainingClips, keys) -> dict:
+    """The clips of keys, which `again` has as well, in whatever order they are read."""
+    clips = {key: data[key].samples for key in keys}
+    for key in reversed(clips):
+        assert_array_equal(again[key].samples, clips[key])
+    assert all(clip.shape == (SIZE,) and clip.dtype == np.float32 for clip in clips.values())
+    return clips
+
+
 def test_a_clip_follows_from_seed_epoch_and_utterance_alone(utterances, chain):
-    first = clips(utterances, chain, 3, BOOST)
-    wanted = {
-        (epoch, index): first[epoch, index].samples for epoch in range(1, 9) for index in range(3)
-    }
-    again = clips(utterances, chain, 3, BOOST)
-    for key in reversed(wanted):
-        assert_array_equal(again[key].samples, wanted[key])
-    assert all(clip.shape == (SIZE,) and clip.dtype == np.float32 for clip in wanted.values())
+    keys = [(epoch, index) for epoch in range(1, 9) for index in range(3)]
+    data, again = (clips(utterances, chain, 3, BOOST) for _ in range(2))
+    wanted = clips_of_keys(data, again, keys)
     plain = clips(utterances, None, 3, BOOST)
-    assert (
-        np.mean([not np.array_equal(plain[key].samples, clip) for key, clip in wanted.items()])
-        > 0.8
-    )
+    changed = [not np.array_equal(plain[key].samples, clip) for key, clip in wanted.items()]
+    assert np.mean(changed) > 0.8
     assert not np.array_equal(clips(utterances, chain, 4, BOOST)[1, 0].samples, wanted[1, 0])
 
 
@@ -264,12 +266,9 @@ def test_the_chain_comes_after_the_vocoder(copied_list):
 
 
 def test_a_copy_follows_from_seed_epoch_and_row_alone(copied_list):
-    first = vocoded_clips(copied_list, 3)
-    wanted = {(epoch, row): first[epoch, row].samples for epoch in (1, 2) for row in range(7)}
-    again = vocoded_clips(copied_list, 3)
-    for key in reversed(wanted):
-        assert_array_equal(again[key].samples, wanted[key])
-    assert all(clip.shape == (SIZE,) and clip.dtype == np.float32 for clip in wanted.values())
+    keys = [(epoch, row) for epoch in (1, 2) for row in range(7)]
+    data, again = (vocoded_clips(copied_list, 3) for _ in range(2))
+    wanted = clips_of_keys(data, again, keys)
     # The short one is always the same crop: only the vocoder's draws differ.
     assert_array_equal(wanted[1, 1], wanted[2, 1])
     assert not np.array_equal(wanted[1, 6], wanted[2, 6])

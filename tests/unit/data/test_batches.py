@@ -77,37 +77,27 @@ def read(data: TrainingClips, workers: int = 0) -> list[torch.Tensor]:
     return list(BatchLoader(data, workers, World()).batches(KEYS))
 
 
+def same_clips(first: list[torch.Tensor], second: list[torch.Tensor]) -> list[bool]:
+    """For each clip of the batches, whether both have the same bits."""
+    return [torch.equal(*pair) for pair in zip(torch.cat(first), torch.cat(second), strict=True)]
+
+
 @pytest.mark.parametrize("algo", range(1, 9))
 def test_batches_are_those_of_the_loaders_way(utterances, algo):
-    single, whole = (
-        read(boosted_clips(utterances, False, algo)),
-        read(boosted_clips(utterances, True, algo)),
-    )
+    single = read(boosted_clips(utterances, False, algo))
+    whole = read(boosted_clips(utterances, True, algo))
     assert len(whole) == 5
     torch.testing.assert_close(whole, single, rtol=0, atol=1e-5)
     # What is left as it is, is left so to the bit.
     plain = read(boosted_clips(utterances, True, algo, enabled=False))
-    unchanged = [
-        torch.equal(a, b)
-        for batch, plain_batch in zip(whole, plain, strict=True)
-        for a, b in zip(batch, plain_batch, strict=True)
-    ]
-    assert 0 < sum(unchanged) < 10
-    same = [
-        torch.equal(a, b)
-        for batch, plain_batch in zip(single, plain, strict=True)
-        for a, b in zip(batch, plain_batch, strict=True)
-    ]
-    assert unchanged == same
+    assert 0 < sum(same_clips(whole, plain)) < 10
+    assert same_clips(whole, plain) == same_clips(single, plain)
 
 
 @pytest.mark.parametrize("changes", [{"enabled": False}, {"algo": 0}, {"applyingRatio": 0.0}])
 def test_without_rawboost_the_clips_are_as_they_are(utterances, changes):
     plain = read(boosted_clips(utterances, False, **changes))
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(read(boosted_clips(utterances, True, **changes)), plain, strict=True)
-    )
+    assert all(same_clips(read(boosted_clips(utterances, True, **changes)), plain))
 
 
 def test_an_item_is_the_clip_and_what_was_drawn_for_it(utterances):

@@ -26,7 +26,6 @@ from asdf.errors import AsdfError
 from asdf.runs.layout import owner_lock
 from asdf.settings.relations import contradictions
 from asdf.settings.sections import Sections, assign
-from asdf.trials.lists import read_list
 from asdf.trials.trial_list import TrialList
 from tests.recordings import noise_waveforms, write_recordings
 from tests.unit.training.conftest import StopAfter
@@ -174,17 +173,6 @@ def test_the_key_changes_with_all_that_features_depend_on(utterances, settings, 
     assert len(set(keys)) == len(keys) == 15
 
 
-def test_a_list_that_moved_to_another_disk_keeps_its_features(utterances, settings, tmp_path):
-    moved = tmp_path / "local_disk"
-    moved.mkdir()
-    for name in utterances.ids:
-        shutil.copy(tmp_path / name, moved / name)
-    there = read_list(tmp_path / "list.txt", moved, "mine")
-    assert identity_of({}, there, LENGTHS, settings) == identity_of(
-        {}, utterances, LENGTHS, settings
-    )
-
-
 def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances):
     with pytest.raises(KeyboardInterrupt):
         keep(Counting(fails_at=3))
@@ -194,24 +182,26 @@ def test_a_pass_that_was_cut_short_leaves_nothing_that_is_taken(keep, utterances
     assert_whole(features, utterances)
 
 
+def of_another_identity(cache: FeatureCache) -> None:
+    manifest = cache.cache_folder / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["identity"]["utterances"] = "another"
+    manifest.write_text(json.dumps(content))
+
+
 @pytest.mark.parametrize(
-    "harm", ["no manifest", "broken manifest", "short", "other manifest", "no features"]
+    "harm",
+    [
+        of_another_identity,
+        lambda cache: (cache.cache_folder / "manifest.json").unlink(),
+        lambda cache: os.truncate(cache.cache_folder / "manifest.json", 100),
+        lambda cache: os.truncate(cache.features, cache.bytes - 1),
+        lambda cache: cache.features.unlink(),
+    ],
+    ids=["other manifest", "no manifest", "broken manifest", "short", "no features"],
 )
 def test_a_cache_that_is_not_as_it_says_is_computed_anew(keep, utterances, harm):
-    _, cache = keep()
-    manifest = cache.cache_folder / "manifest.json"
-    if harm == "no manifest":
-        manifest.unlink()
-    elif harm == "broken manifest":
-        manifest.write_text(manifest.read_text()[:-9])
-    elif harm == "short":
-        os.truncate(cache.features, cache.bytes - 1)
-    elif harm == "other manifest":
-        content = json.loads(manifest.read_text())
-        content["identity"]["utterances"] = "another"
-        manifest.write_text(json.dumps(content))
-    else:
-        cache.features.unlink()
+    harm(keep()[1])
     again = Counting()
     features, _ = keep(again)
     assert len(again.sizes) == 4
@@ -412,15 +402,17 @@ def test_settings_under_which_features_change_are_refused(settings, change, refu
     assert CACHE not in {contradiction.first for contradiction in contradictions(settings)}
 
 
-def test_sizes_are_stated_in_the_unit_that_fits():
-    sizes = (1_234_500_000_000, 1_000_000_000, 999_000_000, 5600, 40)
-    assert [in_bytes(size) for size in sizes] == [
-        "1,234.5 GB",
-        "1.0 GB",
-        "999.0 MB",
-        "5.6 kB",
-        "0.0 kB",
-    ]
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (1_234_500_000_000, "1,234.5 GB"),
+        (10**9, "1.0 GB"),
+        (999_000_000, "999.0 MB"),
+        (40, "0.0 kB"),
+    ],
+)
+def test_sizes_are_stated_in_the_unit_that_fits(size, said):
+    assert in_bytes(size) == said
 
 
 def test_a_batch_is_computed_while_the_one_before_is_written(keep, monkeypatch):
