@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from asdf.checkpoint.network_file import NetworkFile, write_network_file
+from asdf.checkpoint.network_file import write_network_file
 from asdf.data.datasets import TrainingClips
 from asdf.distributed.stopping import Stopped, StopRequest
 from asdf.errors import UsageError
@@ -19,11 +19,10 @@ from asdf.networks import ASPBackEnd, SSLDetector
 from asdf.networks.front_ends.architectures import Architecture
 from asdf.runs.evaluations import read_evaluations
 from asdf.runs.layout import Layout, list_networks
-from asdf.settings.sections import RawBoost, Sections
+from asdf.settings.sections import Sections
 from asdf.training.checkpoints import read_checkpoint
 from asdf.training.loop import Trainer
 from tests.recordings import noise_waveforms, write_recordings
-from tests.small_networks import Plain
 from tests.unit.training.conftest import SIZE, StopAfter, run_training
 
 
@@ -318,64 +317,3 @@ def test_clips_of_another_length_than_the_networks_are_refused(train_small):
 
     with pytest.raises(UsageError, match=r"is 400, but .* takes 5000 samples only. Set it to 5000"):
         train_small(network_class=Fixed)
-
-
-LENGTH = 3000
-
-
-@pytest.fixture
-def train_boosted(tmp_path):
-    rng = np.random.default_rng(1)
-    waveforms = [rng.normal(0, 0.05 + 0.1 * (index % 2), LENGTH) for index in range(SIX)]
-    utterances = write_recordings(tmp_path, waveforms)
-
-    def train_boosted(
-        system: str, rawboost: RawBoost, start: str = "", stop: StopRequest | None = None
-    ) -> list[dict]:
-        """The contents of the checkpoints of the three epochs."""
-        settings = Sections(rawboost=rawboost)
-        net = settings.network
-        net.optimizer, net.initial_learning_rate, net.schedule = "adam", 0.01, "constant"
-        net.minibatch_size, net.train_clip_size, net.max_epochs, net.checkpoint_interval_s = (
-            2,
-            2000,
-            3,
-            None,
-        )
-        torch.manual_seed(0)
-        folder = tmp_path / system
-        lengths = np.full(SIX, LENGTH)
-        run_training(Plain(settings), utterances, lengths, settings, folder, start=start, stop=stop)
-        return [read_checkpoint(folder / "networks" / f"epoch.{epoch}.pt") for epoch in (1, 2, 3)]
-
-    return train_boosted
-
-
-def losses(checkpoints: list[NetworkFile]) -> list[float]:
-    return [checkpoint.progress["training_loss"] for checkpoint in checkpoints]
-
-
-def test_losses_are_those_of_the_loaders_way(train_boosted):
-    single, whole, plain = (
-        losses(train_boosted(system, RawBoost(enabled=enabled, algo=4, on_device=on_device)))
-        for system, enabled, on_device in (
-            ("a", True, False),
-            ("b", True, True),
-            ("c", False, True),
-        )
-    )
-    assert whole == pytest.approx(single, abs=1e-4)
-    assert plain != pytest.approx(single, abs=1e-3)
-
-
-def test_a_stop_changes_no_number(train_boosted):
-    rawboost = RawBoost(enabled=True, algo=4, on_device=True)
-    whole = train_boosted("whole", rawboost)
-
-    with pytest.raises(Stopped, match="after step 4"):
-        train_boosted("stopped", rawboost, stop=StopAfter(4))
-    again = train_boosted("stopped", rawboost, start="resume.pt")
-    last, expected = again[-1], whole[-1]
-    torch.testing.assert_close(last.state, expected.state, rtol=0, atol=0)
-    torch.testing.assert_close(last.optimiser_state, expected.optimiser_state, rtol=0, atol=0)
-    assert last.progress == expected.progress
