@@ -62,6 +62,13 @@ def make(loss, folder=None, **values):
     return network.eval(), settings
 
 
+def saved(path, loss, folder=None, **values):
+    """Write the file of such a network; return the network."""
+    network, settings = make(loss, folder, **values)
+    write_network_file(path, NetworkFile.from_network(network, settings))
+    return network
+
+
 def outputs(network):
     waveforms = 0.1 * torch.randn(3, 4000, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
@@ -102,8 +109,7 @@ def test_graphs_give_the_cosines(tmp_path) -> None:
 
 
 def test_the_detector_scores_by_the_cosine_of_the_loss(tmp_path) -> None:
-    network, settings = make("oc_softmax")
-    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    network = saved(tmp_path / "net.pt", "oc_softmax")
     waveform = (0.1 * torch.randn(5000)).numpy()
     with torch.no_grad():
         embedding, _ = network(torch.from_numpy(waveform)[None])
@@ -113,8 +119,7 @@ def test_the_detector_scores_by_the_cosine_of_the_loss(tmp_path) -> None:
 
 
 def test_the_detector_gives_likelihood_ratios(tmp_path) -> None:
-    network, settings = make("cross_entropy", score="llr", class_weights=(0.2, 0.8))
-    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    saved(tmp_path / "net.pt", "cross_entropy", score="llr", class_weights=(0.2, 0.8))
     waveform = (0.1 * torch.randn(5000)).numpy()
     # Neither the priors nor a loss: the network alone.
     plain, _ = make("cross_entropy")
@@ -142,8 +147,7 @@ def test_files_of_cross_entropy_have_the_keys_that_they_had() -> None:
 
 
 def test_an_own_loss_that_scores_needs_its_folder(tmp_path, folder) -> None:
-    network, settings = make("own_centre.Scoring", folder)
-    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    network = saved(tmp_path / "net.pt", "own_centre.Scoring", folder)
     with pytest.raises(AsdfError, match=r"own_centre\.Scoring"):
         read_network(tmp_path / "net.pt")
     read, _ = read_network(tmp_path / "net.pt", tmp_path)
@@ -151,8 +155,7 @@ def test_an_own_loss_that_scores_needs_its_folder(tmp_path, folder) -> None:
 
 
 def test_an_own_loss_that_does_not_score_is_left_in_the_file(tmp_path, folder) -> None:
-    network, settings = make("own_centre.Centre", folder)
-    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    network = saved(tmp_path / "net.pt", "own_centre.Centre", folder)
     read, file = read_network(tmp_path / "net.pt")
     assert "trained_loss.centre_E" in file.state
     assert "trained_loss.centre_E" not in read.state_dict()
@@ -181,9 +184,8 @@ def test_a_damaged_entry_is_refused(tmp_path, entry) -> None:
 
 
 def test_training_goes_on_with_the_loss_that_it_had_only(tmp_path) -> None:
-    network, settings = make("am_softmax")
     path = tmp_path / "net.pt"
-    write_network_file(path, NetworkFile.from_network(network, settings))
+    network = saved(path, "am_softmax")
     for loss in ("oc_softmax", "cross_entropy"):
         other, _ = make(loss)
         before = {name: value.clone() for name, value in other.state_dict().items()}
@@ -197,8 +199,7 @@ def test_training_goes_on_with_the_loss_that_it_had_only(tmp_path) -> None:
 
 @pytest.mark.parametrize("layout", ["aasist", "ssl_anti_spoofing", "rawnet2"])
 def test_published_layouts_have_no_layer_for_a_loss(tmp_path, layout) -> None:
-    network, settings = make("cross_entropy", score="llr")
-    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    saved(tmp_path / "net.pt", "cross_entropy", score="llr")
     words = [str(tmp_path / "net.pt"), "--format", layout, str(tmp_path / "out.pth")]
     with pytest.raises(UsageError, match="was trained with LikelihoodRatio, whose layers compute"):
         export_network.main(words)
@@ -206,7 +207,6 @@ def test_published_layouts_have_no_layer_for_a_loss(tmp_path, layout) -> None:
 
 
 def test_import_refers_to_export(tmp_path) -> None:
-    network, settings = make("oc_softmax")
-    write_network_file(tmp_path / "net.pt", NetworkFile.from_network(network, settings))
+    saved(tmp_path / "net.pt", "oc_softmax")
     with pytest.raises(AsdfError, match="needs no import"):
         recognise(tmp_path / "net.pt", {})

@@ -79,20 +79,6 @@ def test_a_flipped_bit_of_the_weights_is_refused(content, tmp_path):
         assert "is corrupt (CRC-32). It is damaged" in message
 
 
-def test_a_damaged_checkpoint_is_skipped_with_a_warning(content, tmp_path, caplog):
-    for epoch in (1, 2):
-        progress = Progress(epochs=epoch, step=10 * epoch).state()
-        torch.save({**content, "progress": progress}, tmp_path / f"epoch.{epoch}.pt")
-    path = tmp_path / "epoch.2.pt"
-    assert newest_checkpoint(tmp_path) == path
-    whole = path.read_bytes()
-    path.write_bytes(flipped(whole, 3 * len(whole) // 4))
-    with caplog.at_level("WARNING"):
-        assert newest_checkpoint(tmp_path) == tmp_path / "epoch.1.pt"
-    assert f"skipped: cannot read the network {path}" in caplog.text
-    assert "CRC-32" in caplog.text
-
-
 def test_wherever_a_bit_flips_a_file_is_refused_or_the_same(tmp_path):
     path = tmp_path / "weights.pt"
     weight = torch.arange(3000.0)

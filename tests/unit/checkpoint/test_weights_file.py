@@ -78,19 +78,22 @@ def test_what_fairseq_saves_with_the_weights_is_read(tmp_path, monkeypatch):
     assert read["model"]["weight"].tolist() == [1.0, 2.0]
 
 
-def test_a_file_that_is_cut_short_is_reported(tmp_path):
-    torch.save({"weight": torch.ones(1000)}, tmp_path / "weights.pt")
-    whole = (tmp_path / "weights.pt").read_bytes()
-    (tmp_path / "weights.pt").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(AsdfError, match=r"weights\.pt"):
-        read_weights_file(tmp_path / "weights.pt")
-
-
-@pytest.mark.parametrize("content", [b"", b"not weights at all"])
-def test_a_file_of_another_kind_is_reported(content, tmp_path):
-    (tmp_path / "weights.pt").write_bytes(content)
-    with pytest.raises(AsdfError, match=r"weights\.pt"):
-        read_weights_file(tmp_path / "weights.pt")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda whole: whole[: len(whole) // 2], r"weights\.pt"),
+        (lambda whole: b"", r"weights\.pt"),
+        (lambda whole: b"not weights at all", r"weights\.pt"),
+        (lambda whole: whole, "holds a list"),
+    ],
+    ids=["cut", "empty", "text", "list"],
+)
+def test_what_is_no_file_of_weights_is_reported(change, said, tmp_path):
+    path = tmp_path / "weights.pt"
+    torch.save([torch.ones(1000)], path)
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(AsdfError, match=said):
+        read_weights_file(path)
 
 
 def test_a_missing_file_is_reported(tmp_path):
@@ -98,12 +101,6 @@ def test_a_missing_file_is_reported(tmp_path):
         read_weights_file(tmp_path / "weights.pt")
     with pytest.raises(AsdfError, match="it is a folder"):
         read_weights_file(tmp_path)
-
-
-def test_something_else_than_a_dictionary_is_reported(tmp_path):
-    torch.save([torch.ones(1)], tmp_path / "weights.pt")
-    with pytest.raises(AsdfError, match="holds a list"):
-        read_weights_file(tmp_path / "weights.pt")
 
 
 def test_a_file_without_checksums_is_named_in_the_log(tmp_path: Path, caplog) -> None:
