@@ -140,7 +140,7 @@ def test_what_the_user_sets_counts_more_than_what_is_published(done, tmp_path):
 
 
 @pytest.mark.parametrize("wrapped", ["net.ckpt", "model.safetensors", "folder"])
-def test_its_front_end_starts_a_network(wrapped, caplog, tmp_path):
+def test_its_front_end_starts_a_network_and_scoring_sends_to_import(wrapped, caplog, tmp_path):
     case = make_case("layer norm")
     weights = tmp_path / wrapped
     if wrapped == "folder":
@@ -159,6 +159,9 @@ def test_its_front_end_starts_a_network(wrapped, caplog, tmp_path):
         expected = case.ssl(waveform_T.unsqueeze(0)).last_hidden_state
         features = front_end(waveform_T.unsqueeze(0))
     torch.testing.assert_close(features, expected, atol=1e-5, rtol=0)
+    with pytest.raises(AsdfError) as caught:
+        read_network(weights)
+    assert f"python -m asdf import {weights} OUT" in str(caught.value)
 
 
 # Numbers of parameters as counted by hand of models/*_configs.py of AntiDeepfake, whose README
@@ -191,62 +194,49 @@ def test_published_sizes_are_known_by_their_shapes(size):
     assert all(tensor.is_meta for tensor in renamed.values())
 
 
-def damaged(change: str) -> dict[str, Tensor]:
-    state = make_case("layer norm").state()
-    if change == "no front end":
-        return {name: state[name] for name in ("proj_fc.weight", "proj_fc.bias")}
-    if change == "no proj_fc":
-        del state["proj_fc.weight"], state["proj_fc.bias"]
-    elif change == "no bias":
-        del state["proj_fc.bias"]
-    elif change == "three classes":
-        state["proj_fc.weight"] = torch.zeros(3, 48)
-        state["proj_fc.bias"] = torch.zeros(3)
-    elif change == "a vector of another size":
-        del state["proj_fc.bias"]
-        state["proj_fc.weight"] = torch.zeros(40, 1)
-    elif change == "no number":
-        state["proj_fc.bias"][1] = torch.nan
-        state[f"{PREFIX}encoder.layers.1.fc1.bias"][3] = torch.inf
-    elif change == "a layer is missing":
-        del state[f"{PREFIX}encoder.layers.1.fc1.bias"]
-    else:
-        state["proj_fc.weight"] = torch.zeros(1).expand(2, 10**9)
-    return state
+WEIGHT, BIAS = "proj_fc.weight", "proj_fc.bias"
+LAYER = f"{PREFIX}encoder.layers.1.fc1.bias"
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("changes", "said"),
     [
-        ("no proj_fc", "holds AntiDeepfake's front end (m_ssl.model.*) without proj_fc"),
         (
-            "no front end",
-            "is not a known detector: it holds proj_fc.weight (2x48), proj_fc.bias (2).",
+            {WEIGHT: None, BIAS: None},
+            "holds AntiDeepfake's front end (m_ssl.model.*) without proj_fc",
         ),
-        ("no bias", "1 missing from the file: proj_fc.bias"),
+        ({BIAS: None}, "1 missing from the file: proj_fc.bias"),
         (
-            "three classes",
+            {WEIGHT: torch.zeros(3, 48), BIAS: torch.zeros(3)},
             "2 of another shape: proj_fc.weight (3x48 in the file, 2x48 in the network)",
         ),
         (
-            "a vector of another size",
+            {WEIGHT: torch.zeros(40, 1), BIAS: None},
             "1 of another shape: proj_fc.weight (2x40 in the file, 2x48 in the network)",
         ),
         (
-            "no number",
-            "not finite, so it would give no scores. They are in 2 layers: "
-            "m_ssl.model.encoder.layers.1.fc1.bias, proj_fc.bias",
+            {BIAS: torch.tensor([0.0, torch.nan]), LAYER: torch.full((96,), torch.inf)},
+            f"not finite, so it would give no scores. They are in 2 layers: {LAYER}, proj_fc.bias",
         ),
-        ("a layer is missing", "1 missing from the file: m_ssl.model.encoder.layers.1.fc1.bias."),
-        ("a gigantic head", "is refused: its tensors claim 8,000,"),
+        ({LAYER: None}, f"1 missing from the file: {LAYER}."),
+        ({WEIGHT: torch.zeros(1).expand(2, 10**9)}, "is refused: its tensors claim 8,000,"),
     ],
 )
-def test_a_damaged_file_is_one_message(change, said, failed, tmp_path):
-    torch.save(damaged(change), tmp_path / "net.ckpt")
-    architecture = f"{ARCHITECTURE}={make_case('layer norm').architecture}"
-    errors = failed(1, "import", tmp_path / "net.ckpt", tmp_path / "net.pt", architecture)
+def test_a_damaged_file_is_one_message(changes, said, failed, tmp_path):
+    case = make_case("layer norm")
+    state = case.state() | changes
+    torch.save({name: each for name, each in state.items() if each is not None}, tmp_path / "a.pt")
+    words = [tmp_path / "a.pt", tmp_path / "net.pt", f"{ARCHITECTURE}={case.architecture}"]
+    errors = failed(1, "import", *words)
     assert said in errors and errors.count("error:") == 1 and "Traceback" not in errors
     assert not (tmp_path / "net.pt").exists()
+
+
+def test_a_head_without_a_front_end_is_no_detector(failed, tmp_path):
+    head = {name: make_case("layer norm").state()[name] for name in (WEIGHT, BIAS)}
+    torch.save(head, tmp_path / "head.pt")
+    said = "is not a known detector: it holds proj_fc.weight (2x48), proj_fc.bias (2)."
+    assert said in failed(1, "import", tmp_path / "head.pt", tmp_path / "net.pt")
 
 
 def linear_settings(**front_end: object) -> Sections:
@@ -311,18 +301,3 @@ def test_other_losses_that_give_scores_have_no_layer_there(failed, tmp_path):
     assert "was trained with AAMSoftmax" in failed(2, *words)
     with pytest.raises(AsdfError, match=r"has no layer for trained_loss\.weight_2E"):
         antideepfake_state(with_loss("AAMSoftmax"))
-
-
-@pytest.mark.parametrize("wrapped", ["net.ckpt", "model.safetensors", "folder"])
-def test_scoring_with_such_a_file_sends_to_import(wrapped, tmp_path):
-    case = make_case("group norm")
-    path = tmp_path / wrapped
-    if wrapped == "folder":
-        path.mkdir()
-        save(case, path / "model.safetensors")
-        (path / "config.json").write_text("{}")
-    else:
-        save(case, path)
-    with pytest.raises(AsdfError) as caught:
-        read_network(path)
-    assert f"python -m asdf import {path} OUT" in str(caught.value)

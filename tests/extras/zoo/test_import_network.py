@@ -5,7 +5,6 @@ What cannot be imported is an error that says why.
 
 from __future__ import annotations
 
-import os
 import struct
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -305,24 +304,6 @@ def test_mistakes_on_the_command_line(reference, failed, tmp_path):
     assert (tmp_path / "net.pt").read_text() == "mine"
     gone = tmp_path / "gone.pth"
     assert f"there is no file {gone}. " in failed(2, "import", gone, tmp_path / "other.pt")
-
-
-class Malicious:
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.trace),)
-
-
-def test_a_malicious_file_leaves_no_trace(failed, tmp_path):
-    torch.save(
-        {"model_state_dict": {"a": torch.ones(1)}, "x": Malicious(tmp_path / "trace")},
-        tmp_path / "evil.pth",
-    )
-    errors = failed(1, "import", tmp_path / "evil.pth", tmp_path / "net.pt")
-    assert "nothing in it was run" in errors and "mkdir" in errors
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.pth"]
 
 
 @pytest.mark.parametrize("claim", [{"dimension": 2**20, "feed_forward": 2**30}, {"layers": 10**9}])
