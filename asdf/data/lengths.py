@@ -234,8 +234,7 @@ class SavedLengths:
             if file_state(path) != tuple(own[index, 1:].tolist()):
                 LOG.info("%s was changed: all of %s are compared", path, utterances.name)
                 return None
-        lengths: np.ndarray = own[:, 0].copy()
-        return lengths
+        return np.array(own[:, 0])
 
     def read_earlier(self, utterances: TrialList, audio: Audio, check: bool) -> np.ndarray | None:
         """Return rows of the newest table of the corpus for recordings of a list without a table.

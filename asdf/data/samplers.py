@@ -140,10 +140,8 @@ class GroupedSampler(Sampler):
 
     def describe(self) -> str:
         """Return the turns of each group in an epoch, first the groups that have none."""
-        pairs = sorted(zip(self._groups, self._turns, strict=True), key=lambda pair: pair[1] > 0)
-        parts = [
-            f"{turns} of the {len(group.utterances)} of {group.name}" for group, turns in pairs
-        ]
+        rows = sorted(zip(self._groups, self._turns, strict=True), key=lambda row: row[1] > 0)
+        parts = [f"{turns} of the {len(group.utterances)} of {group.name}" for group, turns in rows]
         return f"{sum(self._turns)} turns per epoch: {and_more(parts, _SHOWN)}"
 
     def _turns_of(self, group: Group, count: int, epoch: int) -> Indices:

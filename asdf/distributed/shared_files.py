@@ -90,8 +90,7 @@ class SharedFiles:
         except (OSError, ValueError) as error:
             problem = f"rank {self._world.rank} cannot read {sent.path}: {error}"
         # The first problem of any rank is raised on every rank.
-        problems = self._world.gather(problem) or []
-        first = self._world.agree(next(filter(None, problems), ""))
+        first = self._world.agree(next(filter(None, self._world.gather(problem) or []), ""))
         if first:
             refused = AsdfError(
                 f"{first}. The main process wrote it for all: the system folder must be on a disk "

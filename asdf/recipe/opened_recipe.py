@@ -64,8 +64,7 @@ def check_same_run(world: World, configs: Sequence[str], settings: Sections) -> 
     words = " ".join(configs)
     # All ranks take part in each exchange: a rank that continued would leave the others waiting.
     words_of_others = world.gather(words if differs else "") or []
-    count = world.sum([float(differs)])[0]
-    if count == 0:
+    if not world.sum([float(differs)])[0]:
         return
     named = [f"rank {rank} runs {name}" for rank, name in enumerate(words_of_others) if name]
     error = UsageError(

@@ -276,10 +276,8 @@ class Step:
                 compiled=self.settings.computing.compile,
             )
         epochs = progress.epochs + progress.position / window.epoch_size
-        keeps = self.method.keeps_minibatches
-        return StepWindow(
-            self._parts, window, clips, step=progress.step, epochs=epochs, keeps=keeps
-        )
+        step, keeps = progress.step, self.method.keeps_minibatches
+        return StepWindow(self._parts, window, clips, step=step, epochs=epochs, keeps=keeps)
 
     def _refuse(self, window: Window, losses: Tensor, progress: Progress) -> None:
         """Raise an error that names the utterances of all ranks whose loss is not finite."""
