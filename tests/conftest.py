@@ -1,6 +1,7 @@
 """What tests share: a small corpus, a recipe folder of their own, and ways to run it for real."""
 
 import gc
+import json
 import os
 import runpy
 import shutil
@@ -25,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from asdf.demo import DemoSet, make_demo_corpus
+from asdf.evaluation import read_scores
 from asdf.recipe.command_line import config_files, config_folders
 from asdf.runs.log import LOG, is_on_screen
 from tests.warm_python import warm_python
@@ -254,14 +256,35 @@ class RecipeFolder:
         path = self.folder / "configs" / "run_configs.py"
         path.write_text(path.read_text() + "\n\n" + text)
 
+    def with_files(self, configs: str = "", **modules: str) -> "RecipeFolder":
+        """Return it with further configs, and with modules of these texts next to run.py."""
+        self.add_configs(configs)
+        for name, text in modules.items():
+            (self.folder / f"{name}.py").write_text(text)
+        return self
+
+    def scores(self, name: str = "demo-dev", network: str = "epoch.1", system: str = "system1"):
+        return read_scores(self.system(system) / "scores" / network / f"{name}.txt")
+
+    def load(self, network: str = "epoch.1", system: str = "system1") -> dict:
+        """Return what a network file of a run holds."""
+        # The process that hands out the tests does not need it.
+        import torch
+
+        path = self.system(system) / "networks" / f"{network}.pt"
+        return torch.load(path, weights_only=True)
+
+    def results(self, name: str = "results", system: str = "system1") -> list[dict]:
+        return json.loads((self.system(system) / "results" / f"{name}.json").read_text())
+
+    def evaluations(self, system: str = "system1") -> list[dict]:
+        path = self.system(system) / "networks" / "evaluations.json"
+        return json.loads(path.read_text())
+
     def command(self, *words: str, processes: int = 1) -> list[str]:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-        return [
-            self.python(),
-            *(launcher if processes > 1 else []),
-            str(self.folder / "run.py"),
-            *words,
-        ]
+        launched = launcher if processes > 1 else []
+        return [self.python(), *launched, str(self.folder / "run.py"), *words]
 
     def start(self, *words: str, processes: int = 1, **variables: str) -> subprocess.Popen:
         """The command as a process group of its own, so that a test can kill all of it."""

@@ -22,22 +22,16 @@ def test_a_tar_scores_as_its_folder(recipe, corpus, tmp_path, capsys):
     with tarfile.open(base / "LA.tar", "w") as tar:
         tar.add(corpus / "LA", "LA")
     source = recipe.folder / "run.py"
-    train = '    "list-train": Corpus("train_list.txt"),\n'
-    dev = '    "list-dev": Corpus("dev_list.txt"),\n'
-    corpora = f"{train}{dev}}}\n\n\ndef measure"
+    entries = [f'    "list-{name}": Corpus("{name}_list.txt"),\n' for name in ("train", "dev")]
     text = source.read_text()
-    assert text.count("}\n\n\ndef measure") == 1
-    source.write_text(text.replace("}\n\n\ndef measure", corpora))
+    assert text.count("CORPORA = {\n") == 1
+    source.write_text(text.replace("CORPORA = {\n", "CORPORA = {\n" + "".join(entries)))
     recipe.add_configs(CONFIG)
     written = []
     for name, folder in (("a", corpus), ("b", base)):
-        outcome = recipe.call(
-            capsys,
-            "packed",
-            f"paths.database_folder={folder}",
-            f"paths.system_folder={name}",
-            f"paths.sad_folder=sad{name}",
-        ).ok()
+        folders = {"database": folder, "system": name, "sad": f"sad{name}"}
+        words = [f"paths.{kind}_folder={path}" for kind, path in folders.items()]
+        outcome = recipe.call(capsys, "packed", *words).ok()
         assert ("reading the headers of" in outcome.output) == (name == "b")
         written.append((recipe.system(name) / "scores" / "epoch.1" / "list-dev.txt").read_bytes())
     assert written[0] == written[1] and written[0].count(b"\n") == 8

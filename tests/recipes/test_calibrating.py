@@ -11,13 +11,8 @@ from asdf.evaluation import read_scores, write_scores
 from asdf.trials.scored_files import read_how_scored, write_how_scored
 from tests.conftest import make_recipe
 
-OPTIONS = (
-    "debug",
-    "network.network_class=asdf.networks.SSL_ASP",
-    "front_end.architecture=tiny",
-    "network.max_epochs=2",
-    "recipe.end_stage=1",
-)
+NETWORK = ("network.network_class=asdf.networks.SSL_ASP", "front_end.architecture=tiny")
+OPTIONS = ("debug", *NETWORK, "network.max_epochs=2", "recipe.end_stage=1")
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +55,8 @@ def test_a_run_gives_its_best_network_and_what_that_was_chosen_by(trained, tmp_p
     [best] = [path for path in sorted((trained / "scores").iterdir()) if str(path) in shown]
     assert f"{best / 'demo-dev.txt'}: 4 bona fide, 4 spoof" in shown
     calibration = asdf.Detector(out, "cpu").calibration
-    assert (calibration.set, calibration.trials) == (
-        "demo-dev",
-        read_scores(best / "demo-dev.txt").digest(),
-    )
+    digest = read_scores(best / "demo-dev.txt").digest()
+    assert (calibration.set, calibration.trials) == ("demo-dev", digest)
     # Score files may be named as before, of another set too.
     named = run(capsys, trained, best / "demo-dev.txt", "--out", out)
     assert named == (0, shown, "")

@@ -1,7 +1,5 @@
 """The configs of other folders that a run.py names: one namespace, in one order."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace
@@ -60,9 +58,8 @@ def test_each_place_is_named(recipe, folders, capsys):
     assert f"{recipe.folder}/configs/run_configs.py:" in explained
     listed = recipe.call(capsys, "--list").ok().output.splitlines()
     assert listed[-2:] == ["1 config in papers: --list papers", "1 config in demo: --list demo"]
-    assert recipe.call(capsys, "--list", "papers").ok().output == (
-        "slow < debug  Slower than debug\n"
-    )
+    listed = recipe.call(capsys, "--list", "papers").ok().output
+    assert listed == "slow < debug  Slower than debug\n"
     described = recipe.call(capsys, "--list", "seeded", "demo").ok().output
     assert described == "seeded < slow\nseeded < slow\n"
 
@@ -91,9 +88,8 @@ def test_a_recipe_alone_has_its_own_configs(recipe, tmp_path, capsys, caplog):
     text = (recipe.folder / "run.py").read_text()
     assert config_folders(recipe.folder / "run.py") == ("../papers", "../demo")
     for configs in ('configs=("../papers", "../demo")', 'configs="../none"', 'next_config=""'):
-        (recipe.folder / "run.py").write_text(
-            text.replace('"train-ssl-aasist", configs=("../papers", "../demo")', configs)
-        )
+        own = text.replace('"train-ssl-aasist", configs=("../papers", "../demo")', configs)
+        (recipe.folder / "run.py").write_text(own)
         assert "  normed < debug\n" in f"{recipe.call(capsys, '--list').ok().output}\n"
         recipe.call(capsys, "debug", "--explain").ok()
     assert config_folders(recipe.folder / "run.py") == ()

@@ -20,10 +20,8 @@ SSL = (
 def weights(tmp_path):
     """The weights of a tiny front end, in torchaudio's naming."""
     settings = Sections()
-    settings.network.network_class, settings.front_end.architecture = (
-        "asdf.networks.SSL_ASP",
-        "tiny",
-    )
+    settings.network.network_class = "asdf.networks.SSL_ASP"
+    settings.front_end.architecture = "tiny"
     path = tmp_path / "tiny.pt"
     torch.save(build_network(settings).front_end.model.state_dict(), path)
     return path
@@ -41,10 +39,8 @@ def test_all_problems_of_all_configs_are_in_one_message_behind_all_plans(recipe,
     assert recipe.run_here(*configs, folder, "--dry-run") == 2
     plan, errors = capsys.readouterr()
     assert "error" not in plan
-    headings = [line for line in plan.splitlines() if line.startswith("config ")]
-    assert headings == [
-        f"config {name}: dry run, nothing is computed or written" for name in configs
-    ]
+    headings = re.findall(r"^config (.*): dry run, nothing is computed or written$", plan, re.M)
+    assert tuple(headings) == configs
     assert errors.startswith("error: ") and errors.count("error:") == 1
     lists = [tmp_path / "data" / f"{name}_list.txt" for name in ("train", "dev", "eval")]
     check = "Check paths.database_folder and the corpus's entry in the recipe."
@@ -68,11 +64,10 @@ def test_all_problems_of_all_configs_are_in_one_message_behind_all_plans(recipe,
 
 def test_what_three_corpora_lack_is_said_once(recipe, capsys, tmp_path):
     (tmp_path / "none").mkdir()
-    words = [f"recipe.{name}_sets=('asvspoof19{part}',)" for name, part in
-             (("training", ""), ("validation", "-dev"), ("evaluation", "-eval"))]  # fmt: skip
-    outcome = recipe.call(
-        capsys, "debug", "--dry-run", *words, f"paths.database_folder={tmp_path / 'none'}"
-    )
+    parts = {"training": "", "validation": "-dev", "evaluation": "-eval"}
+    words = [f"recipe.{name}_sets=('asvspoof19{part}',)" for name, part in parts.items()]
+    words.append(f"paths.database_folder={tmp_path / 'none'}")
+    outcome = recipe.call(capsys, "debug", "--dry-run", *words)
     assert outcome.status == 1
     assert outcome.output.count("ASVspoof 2019 LA is not in") == 1
 
@@ -120,9 +115,8 @@ def network_of(output):
 @pytest.mark.parametrize("initial", ["weights", "random"])
 def test_the_size_of_the_network(recipe, capsys, weights, initial):
     words = [f"front_end.weights={weights}"] if initial == "weights" else []
-    outcome = recipe.call(
-        capsys, "debug", "--dry-run", *SSL, *words, "computing.use_gpu=False"
-    ).ok()
+    words += ["--dry-run", *SSL, "computing.use_gpu=False"]
+    outcome = recipe.call(capsys, "debug", *words).ok()
     # 4 bytes for each parameter: weights, gradients, two moments of Adam.
     assert network_of(outcome.output) == [
         "  127,586 parameters, 127,586 of them trained",
@@ -174,9 +168,8 @@ def test_the_size_of_a_network_that_reads_its_numbers_and_of_none(recipe, capsys
         "        super().__init__(settings)\n"
         "        assert float(self.output.weight.abs().max()) > 0\n"
     )
-    outcome = recipe.call(
-        capsys, "debug", "--dry-run", "network.network_class=looking.Looking"
-    ).ok()
+    words = ("debug", "--dry-run", "network.network_class=looking.Looking")
+    outcome = recipe.call(capsys, *words).ok()
     assert " parameters, " in network_of(outcome.output)[0]
 
 
@@ -234,10 +227,7 @@ class Short(LinearClassHead):
         ("network.network_class=my_code.Endless", "which are not all finite numbers"),
         ("network.network_class=my_code.Unbuilt", "my_code.Unbuilt(settings) failed: Attr"),
         ("network.loss=my_code.Detached", "my_code.Detached depends on nothing that is trained"),
-        (
-            "network.loss=my_code.Joined",
-            "my_code.Joined gives a tensor (48,) as per_utterance of 2",
-        ),
+        ("network.loss=my_code.Joined", "my_code.Joined gives a tensor (48,) as per_utterance of"),
         ("source.head=my_code.Short", "my_code.Short returns (2, 2) as the logits of 2 utterances"),
     ],
 )
@@ -295,18 +285,19 @@ def test_a_bundle_that_is_known_is_not_fetched(recipe, capsys, monkeypatch, tmp_
     assert not (tmp_path / "torch").exists()
 
 
+no_gpu = pytest.mark.skipif(visible_gpus() > 0, reason="there is a GPU here")
+
+
+@no_gpu
 def test_a_gpu_that_is_required_is_missed_by_the_dry_run_and_by_the_run(recipe, capsys):
-    if visible_gpus():
-        pytest.skip("there is a GPU here")
     said = "computing.use_gpu = 'required', but no NVIDIA GPU was found. In a job ask for one"
     for dry in ((), ("--dry-run",)):
         recipe.call(capsys, "debug", *dry, "computing.use_gpu='required'").refused(said)
     assert not recipe.output.exists()
 
 
+@no_gpu
 def test_a_run_on_the_cpu_that_might_have_expected_a_gpu_says_so_once(recipe, capsys):
-    if visible_gpus():
-        pytest.skip("there is a GPU here")
     words = ("debug", "recipe.start_stage=0", "recipe.end_stage=0")
     outcome = recipe.call(capsys, *words).ok()
     assert outcome.output.count("warning: no GPU that torch can use: computing on the CPU") == 1

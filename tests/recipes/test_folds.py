@@ -29,10 +29,8 @@ def eers_of(system, values) -> dict[str, float]:
     trials = read_trials(system / "trials" / f"{row['set']}.tsv")
     attacks = np.array([trials.columns["attack"][trials.index_of(i)] for i in scores.ids])
     assert set(attacks) == {"-", *values}
-    rates = {}
-    for value in values:
-        rates[value] = eer(scores.bona_fide, scores.scores[attacks == value])[0]
-    return rates
+    spoofs = {value: scores.scores[attacks == value] for value in values}
+    return {value: eer(scores.bona_fide, of_attack)[0] for value, of_attack in spoofs.items()}
 
 
 @pytest.mark.slow

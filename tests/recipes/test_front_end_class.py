@@ -1,7 +1,5 @@
 """Runs whose settings name the front end: one of the project's, or a class of one's own."""
 
-from __future__ import annotations
-
 import re
 import shutil
 
@@ -10,7 +8,6 @@ import torch
 
 from asdf import Detector
 from asdf.errors import AsdfError
-from asdf.evaluation import read_scores
 from tests.encoders import save_encoder
 from tests.hub_server import sha256
 from tests.unit import conftest
@@ -79,19 +76,15 @@ front_end.front_end_class = 'transformers'
 
 @pytest.fixture
 def ends(recipe):
-    recipe.add_configs(CONFIG)
-    (recipe.folder / "my_bank.py").write_text(OWN)
-    return recipe
+    return recipe.with_files(CONFIG, my_bank=OWN)
 
 
 def run(recipe, capsys, *words):
-    outcome = recipe.call(capsys, *words).ok()
-    return outcome.output
+    return recipe.call(capsys, *words).ok().output
 
 
-def scores(recipe, system=None):
-    folder = recipe.system(system) if system else recipe.system()
-    return torch.tensor(read_scores(folder / "scores" / "epoch.1" / "demo-eval.txt").scores)
+def scores(recipe, system="system1"):
+    return torch.tensor(recipe.scores("demo-eval", system=system).scores)
 
 
 @pytest.mark.slow_but("SSL_MHFA")
@@ -102,7 +95,7 @@ def test_a_front_end_of_ones_own_with_settings_of_its_own(network, ends, capsys)
     run(ends, capsys, "own", chosen, "front_end.time_mask_proportion=0.2")
     assert len(scores(ends)) == 8
     path = ends.system() / "networks" / "epoch.1.pt"
-    layers = torch.load(path, weights_only=True)["model_state_dict"]
+    layers = ends.load()["model_state_dict"]
     assert layers["front_end.model.mel_scale.fb"].shape == (201, 24)
     assert layers["front_end.masking.embedding"].shape == (24,)
     assert Detector(path, network_folder=ends.folder).settings.bank.bands == 24
@@ -113,21 +106,18 @@ def test_a_front_end_of_ones_own_with_settings_of_its_own(network, ends, capsys)
 
 
 def test_lfcc_before_a_back_end_that_settings_name_with_and_without_cached_features(ends, capsys):
-    output = run(ends, capsys, "lfcc", "--dry-run")
-    assert "parameters" in output
+    assert "parameters" in run(ends, capsys, "lfcc", "--dry-run")
     run(ends, capsys, "lfcc")
     cached = "front_end.cache_features=True"
-    output = run(ends, capsys, "lfcc", cached, "paths.system_folder=cached")
-    assert "computing them once" in output
+    words = (cached, "paths.system_folder=cached")
+    assert "computing them once" in run(ends, capsys, "lfcc", *words)
     # Cached in float16, by 2^-11 of themselves at most from what is computed; a score of magnitude
     # 1 behind normalised features, after some steps with each, by 20 times that.
     torch.testing.assert_close(scores(ends, "cached"), scores(ends), rtol=0, atol=20 * 2**-11)
     # Other features are computed anew.
     words = (cached, "spectrum.filters=30", "paths.system_folder=more", "recipe.end_stage=1")
-    output = run(ends, capsys, "lfcc", *words)
-    assert "computing them once" in output
-    path = ends.system() / "networks" / "epoch.1.pt"
-    detector = Detector(path)
+    assert "computing them once" in run(ends, capsys, "lfcc", *words)
+    detector = Detector(ends.system() / "networks" / "epoch.1.pt")
     assert detector.settings.spectrum.normalization == "mean"
 
 
@@ -154,13 +144,19 @@ def test_an_encoder_of_transformers_is_trained_and_scored_without_its_folder(
     assert torch.equal(scores(ends), before)
 
 
-@pytest.mark.slow
-def test_an_encoder_of_the_hub_is_trained_by_its_name_and_scored_without_it(
-    ends, capsys, tmp_path, hub, hub_cache
-):
+@pytest.fixture
+def encoder(tmp_path, hub):
+    """The commit and the files of an encoder that the hub has."""
     save_encoder(tmp_path / "encoder", "hubert")
     files = {path.name: path.read_bytes() for path in (tmp_path / "encoder").iterdir()}
-    commit = hub.repository("org/encoder").commit(files)
+    return hub.repository("org/encoder").commit(files), files
+
+
+@pytest.mark.slow
+def test_an_encoder_of_the_hub_is_trained_by_its_name_and_scored_without_it(
+    ends, capsys, hub, hub_cache, encoder
+):
+    commit, _ = encoder
     words = ("encoder", "front_end.weights=org/encoder")
     planned = run(ends, capsys, *words, "--dry-run")
     assert re.search(r"the run downloads 0\.\d MB of org/encoder", planned)
@@ -168,8 +164,7 @@ def test_an_encoder_of_the_hub_is_trained_by_its_name_and_scored_without_it(
     run(ends, capsys, *words)
     planned = run(ends, capsys, *words, "--dry-run")
     assert "downloads" not in planned and "parameters" in planned
-    path = ends.system() / "networks" / "epoch.1.pt"
-    assert torch.load(path, weights_only=True)["pretrained"] == f"hub:org/encoder@{commit}"
+    assert ends.load()["pretrained"] == f"hub:org/encoder@{commit}"
     shutil.rmtree(hub_cache)
     hub.repositories.clear()
     before = scores(ends)
@@ -182,16 +177,13 @@ def test_an_encoder_of_the_hub_is_trained_by_its_name_and_scored_without_it(
 
 @pytest.mark.slow
 def test_processes_fetch_an_encoder_of_the_hub_once_and_take_one_commit(
-    ends, tmp_path, hub, hub_cache
+    ends, hub, hub_cache, encoder
 ):
-    save_encoder(tmp_path / "encoder", "hubert")
-    files = {path.name: path.read_bytes() for path in (tmp_path / "encoder").iterdir()}
-    commit = hub.repository("org/encoder").commit(files)
+    commit, files = encoder
     variables = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(hub_cache), "HF_HUB_OFFLINE": "0"}
     words = ("encoder", "front_end.weights=org/encoder", "recipe.end_stage=1")
     ends.run(*words, processes=2, **variables).ok()
-    path = ends.system() / "networks" / "epoch.1.pt"
-    assert torch.load(path, weights_only=True)["pretrained"] == f"hub:org/encoder@{commit}"
+    assert ends.load()["pretrained"] == f"hub:org/encoder@{commit}"
     digest = sha256(files["model.safetensors"])
     fetched = [path for _, path, _ in hub.contents() if digest in path]
     assert len(fetched) == 1, hub.contents()

@@ -44,9 +44,8 @@ def test_other_settings_are_reported_once_each_and_those_of_each_start_are_saved
     system = recipe.system()
     first = (system / "settings.py").read_text()
     words = ("network.initial_learning_rate=0.01", "network.minibatch_size=6")
-    outcome = recipe.call(
-        capsys, *TRAIN, *words, "network.max_epochs=2", "computing.threads=2"
-    ).ok()
+    words += ("network.max_epochs=2", "computing.threads=2")
+    outcome = recipe.call(capsys, *TRAIN, *words).ok()
     lines = outcome.output.splitlines()
     going_on = lines.index("going on from epoch.1.pt: epoch 1, step 7")
     changes = [
@@ -87,9 +86,8 @@ def test_a_longer_training_says_how_its_schedule_is_stretched(recipe, capsys):
     words = (*TRAIN, "network.schedule='cosine'", "network.warmup_steps=0")
     recipe.call(capsys, *words, "network.max_epochs=1").ok()
     outcome = recipe.call(capsys, *words, "network.max_epochs=2")
-    stretched = (
-        "the schedule 'cosine' is stretched to the new length: the rate goes from {} back to {}"
-    )
+    stretched = "the schedule 'cosine' is stretched to the new length: the rate goes from {} back "
+    stretched += "to {}"
     assert stretched.format("4.36e-05", 0.0015) in outcome.output.splitlines()
     outcome = recipe.call(capsys, *words, "network.max_epochs=5", "network.max_steps=42")
     assert stretched.format("1.09e-05", 0.00196) in outcome.output.splitlines()
@@ -173,10 +171,8 @@ def test_training_recordings_that_were_replaced_are_reported(trained, corpus, ca
     words = (*TRAIN, f"paths.database_folder={own}")
     replace_recording(own, "train")
     outcome = trained.call(capsys, *words, "network.max_epochs=2").ok()
-    assert (
-        "warning: recordings of demo-train differ from those of the steps up to 7: files of the "
-        "same names have another size or content\n"
-    ) in outcome.output
+    differ = "warning: recordings of demo-train differ from those of the steps up to 7: files of"
+    assert f"{differ} the same names have another size or content\n" in outcome.output
     # A copy of the corpus elsewhere, with other times, is the same corpus.
     shutil.copytree(own, tmp_path / "copy", copy_function=shutil.copyfile)
     words = (*TRAIN, f"paths.database_folder={tmp_path / 'copy'}")
@@ -198,16 +194,15 @@ def test_evaluations_of_replaced_recordings_are_stale_and_choose_nothing(
     evaluations.write_text(json.dumps(records))
     replace_recording(own, "dev")
     outcome = recipe.call(capsys, *words, "network.max_epochs=3").ok()
-    sentence = (
-        "recordings of demo-dev have been replaced since the validation of epoch.1, epoch.2, which "
-        "is stale: its results are not compared with those of the present recordings"
+    sentence = "recordings of demo-dev have been replaced since the validation of epoch.1, epoch.2"
+    sentence += (
+        ", which is stale: its results are not compared with those of the present recordings"
     )
     assert f"warning: {sentence}\n" in outcome.output
     records = json.loads(evaluations.read_text())
     assert [record.get("stale") for record in records] == [["demo-dev"], ["demo-dev"], None]
     assert len({record["recordings"]["demo-dev"] for record in records}) == 2
-    rows = json.loads((recipe.system() / "results" / "results.json").read_text())
-    assert {row["epoch"] for row in rows} == {"epoch.3"}
+    assert {row["epoch"] for row in recipe.results()} == {"epoch.3"}
     page = (recipe.system() / "results" / "report.html").read_text()
     assert sentence in page
     assert page.count("of recordings that were replaced since") == 2
@@ -242,5 +237,5 @@ def test_scoring_replaced_recordings_marks_their_evaluations(trained, corpus, ca
     words = ("debug", f"paths.database_folder={own}", "network.max_epochs=1")
     outcome = trained.call(capsys, *words, "recipe.start_stage=2").ok()
     assert "recordings of demo-dev have been replaced since the validation" in outcome.output
-    (record,) = json.loads((trained.system() / "networks" / "evaluations.json").read_text())
+    (record,) = trained.evaluations()
     assert record["stale"] == ["demo-dev"]

@@ -1,6 +1,6 @@
 """Training that begins with a whole network, as with a classifier of the hub."""
 
-from __future__ import annotations
+import re
 
 import pytest
 import torch
@@ -27,9 +27,7 @@ def test_a_detector_of_a_toolkit_is_trained_further(recipe, tmp_path, capsys):
     """On frames up to the end of a recording, and a sum of layers, as its program has them."""
     settings = Sections()
     settings.network.network_class = "asdf.networks.SSL_SUPERBAASIST"
-    settings.front_end.architecture = "tiny"
-    settings.front_end.layer = "weighted"
-    settings.front_end.repeat_last_frame = True
+    vars(settings.front_end).update(architecture="tiny", layer="weighted", repeat_last_frame=True)
     state, _ = authors_state(build_network(settings))
     torch.save(state, tmp_path / "swa.pth")
     lines = train_further(recipe, tmp_path / "swa.pth", capsys)
@@ -47,19 +45,12 @@ def train_further(recipe, path, capsys) -> list[str]:
     config.write_text(text + start)
     outcome = recipe.call(capsys, *TRAIN, "--dry-run")
     assert outcome.status != 0
-    assert "the config describes another network than this one. Add to the config:" in (
-        outcome.output
-    )
     # The lines that the message lists are the ones that are missing.
-    said = outcome.output.splitlines()
-    at = next(number for number, line in enumerate(said) if line.endswith("Add to the config:"))
-    lines = []
-    for line in said[at + 1 :]:
-        if not line.startswith("    "):
-            break
-        lines.append(line.strip())
-    asked = list(lines)
-    lines.append("network.initial_learning_rate = 1e-9")
+    told = "the config describes another network than this one. Add to the config:\n"
+    _, found, said = outcome.output.partition(told)
+    assert found, outcome.output
+    asked = [line.strip() for line in re.match(r"(?:    .*\n)*", said)[0].splitlines()]
+    lines = [*asked, "network.initial_learning_rate = 1e-9"]
     config.write_text(text + start + "\n".join(lines) + "\n")
     outcome = recipe.call(capsys, *TRAIN).ok()
     assert f"training starts from {path}" in outcome.output
@@ -73,7 +64,5 @@ def train_further(recipe, path, capsys) -> list[str]:
     assert file.settings["network"]["initial_network"] is None
     # What was trained is a network as any other: it is scored without the classifier.
     path.rename(path.with_name("gone"))
-    outcome = recipe.call(
-        capsys, "tuned", "recipe.start_stage=2", "recipe.selected_epochs=(1,)"
-    ).ok()
+    recipe.call(capsys, "tuned", "recipe.start_stage=2", "recipe.selected_epochs=(1,)").ok()
     return asked

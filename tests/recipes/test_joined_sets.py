@@ -1,10 +1,8 @@
 """'a+b' is an evaluation set of two corpora."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from asdf.evaluation import eer, read_scores
+from asdf.evaluation import eer
 from asdf.trials.table import read_trials
 
 
@@ -14,9 +12,8 @@ def test_two_corpora_are_scored_as_one_set(recipe, capsys):
     planned = recipe.call(capsys, *words, "--dry-run").ok()
     assert "  demo-dev+demo-eval: these together" in planned.output
     outcome = recipe.call(capsys, *words).ok()
-    scores = recipe.system() / "scores" / "epoch.1"
-    joined = read_scores(scores / "demo-dev+demo-eval.txt")
-    parts = {name: read_scores(scores / f"{name}.txt") for name in ("demo-dev", "demo-eval")}
+    joined = recipe.scores("demo-dev+demo-eval")
+    parts = {name: recipe.scores(name) for name in ("demo-dev", "demo-eval")}
     values = dict(zip(joined.ids, joined.scores, strict=True))
     for name, part in parts.items():
         expected = [values[f"{name}:{utterance}"] for utterance in part.ids]

@@ -47,12 +47,8 @@ def wait_for_parts(folder, process) -> list[str]:
 @pytest.mark.slow
 def test_a_run_killed_in_stage_2_goes_on_to_the_same_bytes(recipe, capsys):
     (recipe.folder / "waiting.py").write_text(WAITING)
-    options = (
-        "debug",
-        "network.network_class=waiting.Waiting",
-        "network.max_epochs=1",
-        "recipe.evaluation_sets=('demo-eval',)",
-    )
+    options = ("debug", "network.network_class=waiting.Waiting", "network.max_epochs=1")
+    options += ("recipe.evaluation_sets=('demo-eval',)",)
     recipe.call(capsys, *options, "recipe.end_stage=1").ok()
     shutil.copytree(recipe.system(), recipe.system("whole"))
     recipe.call(capsys, *options, "paths.system_folder=whole").ok()

@@ -83,8 +83,8 @@ def test_one_fails_and_the_others_finish_and_only_it_is_run_again(recipe):
     rows = [line.split() for line in first.output.splitlines()]
     assert ["config", "epoch", "demo-dev", "demo-eval"] in rows
     for name in ("debug", "normed"):
-        results = json.loads((systems[name] / "results" / "results.json").read_text())
-        assert [name, "epoch.2", *(f"{100 * row['eer']:.3f}" for row in results)] in rows
+        eers = [f"{100 * row['eer']:.3f}" for row in recipe.results(system=folders[name])]
+        assert [name, "epoch.2", *eers] in rows
 
     again = recipe.run_command(command)
     assert again.status == 1
@@ -113,22 +113,16 @@ def test_configs_and_seeds_are_a_grid_of_runs_that_grows(recipe, capsys):
     rows = [line.split() for line in first.output.splitlines()]
     for name, eer in eers.items():
         assert [name, "epoch.1", eer] in rows
-    networks = {
-        (system / "networks" / "epoch.1.pt").read_bytes()
-        for system in systems.values()
-        if system.exists()
-    }
-    assert len(networks) == 4
+    paths = [system / "networks" / "epoch.1.pt" for system in systems.values()]
+    assert len({path.read_bytes() for path in paths if path.exists()}) == 4
 
     # A run by hand is a run: the wider launch takes it over, as it does those that it made.
     by_hand = ("recipe.seed=2", "paths.system_folder='system1-seed2'", *words[2:])
     recipe.call(capsys, "debug", *by_hand).ok()
-    page = recipe.folder / "study.html"
-    table = recipe.folder / "study.tex"
+    page, table = recipe.folder / "study.html", recipe.folder / "study.tex"
     outputs = ("--report", str(page), "--latex", str(table))
-    wider = recipe.run_command(
-        launch(recipe, *words, "--seeds", "0-2", "--slots", "1", *outputs)
-    ).ok()
+    command = launch(recipe, *words, "--seeds", "0-2", "--slots", "1", *outputs)
+    wider = recipe.run_command(command).ok()
     assert "6 runs: 6 done" in wider.output, wider.output
     started = [name for name, system in systems.items() if (system / "launch.log").exists()]
     assert started == [name for name in systems if name != "debug-seed2"]
@@ -137,13 +131,11 @@ def test_configs_and_seeds_are_a_grid_of_runs_that_grows(recipe, capsys):
     for config in ("debug", "normed"):
         percents = []
         for seed in range(3):
-            results = systems[f"{config}-seed{seed}"] / "results" / "results.json"
-            (row,) = json.loads(results.read_text())
+            (row,) = recipe.results(system=systems[f"{config}-seed{seed}"].name)
             percents.append(100 * row["eer"])
-        mean = f"{statistics.mean(percents):.2f}"
-        deviation = f"{statistics.stdev(percents):.2f}"
-        assert mean in table.read_text() and deviation in table.read_text()
-        assert mean in page.read_text() and deviation in page.read_text()
+        for statistic in (statistics.mean, statistics.stdev):
+            shown = f"{statistic(percents):.2f}"
+            assert shown in table.read_text() and shown in page.read_text()
 
 
 @pytest.mark.slow
@@ -152,9 +144,8 @@ def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
     system, held, hold = recipe.system(), recipe.system("held"), recipe.folder / "hold"
     hold.touch()
     process = recipe.start_command(command)
-    wait_for(
-        process, lambda: state(system) == "done" and (held / "networks" / "epoch.1.pt").exists()
-    )
+    trained = held / "networks" / "epoch.1.pt"
+    wait_for(process, lambda: state(system) == "done" and trained.exists())
     process.kill()
     process.wait()
     assert state(held) == "running"
@@ -171,16 +162,8 @@ def test_a_killed_launcher_takes_its_runs_along_and_the_next_goes_on(recipe):
 
 @pytest.mark.slow
 def test_a_stopped_launcher_has_all_processes_save_and_end(recipe):
-    command = launch(
-        recipe,
-        "held",
-        "normed",
-        "--slots",
-        "1",
-        "--processes-per-run",
-        "2",
-        "network.minibatch_size=2",
-    )
+    words = ("--slots", "1", "--processes-per-run", "2", "network.minibatch_size=2")
+    command = launch(recipe, "held", "normed", *words)
     held, hold = recipe.system("held"), recipe.folder / "hold"
     hold.touch()
     process = recipe.start_command(command)

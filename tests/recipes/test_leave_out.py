@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from asdf.evaluation import eer, read_scores
+from asdf.evaluation import eer
 from asdf.trials.table import read_trials
 from tests.recipes.voices import make_voices, trials_of
 
@@ -12,10 +12,8 @@ SET = "demo-dev.attack=A01,A03"
 
 
 def attacks(corpus, part) -> list[str]:
-    lines = (
-        corpus / "LA" / "ASVspoof2019_LA_cm_protocols" / f"ASVspoof2019.LA.cm.{part}.txt"
-    ).read_text()
-    return [line.split()[3] for line in lines.splitlines()]
+    [protocol] = corpus.rglob(f"ASVspoof2019.LA.cm.{part}.txt")
+    return [line.split()[3] for line in protocol.read_text().splitlines()]
 
 
 def test_attacks_are_left_out_of_training_and_are_all_that_is_validated_on(recipe, corpus, capsys):
@@ -23,15 +21,13 @@ def test_attacks_are_left_out_of_training_and_are_all_that_is_validated_on(recip
     train, dev = attacks(corpus, "train.trn"), attacks(corpus, "dev.trl")
     removed = sum(attack in ("A01", "A03") for attack in train)
     assert 0 < removed < train.count("A02") + removed < 26
-    assert (
-        f"recipe.leave_out: {removed} of 26 training utterances, those of attack A01, A03, are "
-        "left out" in outcome.output
-    )
+    said = f"{removed} of 26 training utterances, those of attack A01, A03, are left out"
+    assert f"recipe.leave_out: {said}" in outcome.output
     assert f"training on {26 - removed} utterances: 13 bona fide" in outcome.output
     unseen = sum(attack in ("A01", "A03") for attack in dev)
     assert f"validating on {SET}: 4 bona fide, {unseen} spoof" in outcome.output
     system = recipe.system()
-    scores = read_scores(system / "scores" / "epoch.1" / f"{SET}.txt")
+    scores = recipe.scores(SET)
     assert len(scores) == 4 + unseen
     trials = read_trials(system / "trials" / f"{SET}.tsv")
     assert set(trials.columns["attack"]) <= {"-", "A01", "A03"}
@@ -40,7 +36,7 @@ def test_attacks_are_left_out_of_training_and_are_all_that_is_validated_on(recip
     assert record["eer"] == {SET: rate}
     assert f"epoch.1 on {SET}: EER {100 * rate:.3f} %" in outcome.output
     # Stage 2 scores the whole set of the same name.
-    whole = read_scores(system / "scores" / "epoch.1" / "demo-dev.txt")
+    whole = recipe.scores()
     assert len(whole) == 8 and whole.ids != scores.ids
     # The scores of a trial are the same in either list.
     of_whole = dict(zip(whole.ids, whole.scores.tolist(), strict=True))
@@ -65,9 +61,8 @@ def test_a_wrong_value_is_said_before_anything_is_measured(recipe, capsys):
 
 
 def test_a_validation_set_that_is_trained_on_is_remarked(recipe, capsys):
-    outcome = recipe.call(
-        capsys, *WORDS, "recipe.validation_sets=('demo-train',)", "recipe.end_stage=1"
-    ).ok()
+    words = (*WORDS, "recipe.validation_sets=('demo-train',)", "recipe.end_stage=1")
+    outcome = recipe.call(capsys, *words).ok()
     assert "demo-train is also a training set" in outcome.output
 
 
@@ -103,22 +98,21 @@ def test_what_is_left_out_is_evaluated_and_nothing_else(recipe, corpus, tmp_path
                 validated.append(utterance)
     assert len(evaluated) > 8 and validated and len(trained) > 8
     assert f"training on {len(trained)} utterances" in outcome.output
-    scores = recipe.system() / "scores" / "epoch.1"
-    assert names_of(read_scores(scores / f"demo-dev.without-{NAME}.txt").ids) == validated
-    file = read_scores(scores / f"demo-train+demo-dev.{NAME}.txt")
+    left_out = f"demo-train+demo-dev.{NAME}"
+    assert names_of(recipe.scores(f"demo-dev.without-{NAME}").ids) == validated
+    file = recipe.scores(left_out)
     assert names_of(file.ids) == evaluated and not set(evaluated) & {*trained, *validated}
-    [row] = json.loads((recipe.system() / "results" / "results.json").read_text())
-    assert row["set"] == f"demo-train+demo-dev.{NAME}"
+    [row] = recipe.results()
+    assert row["set"] == left_out
     assert row["eer"] == eer(file.bona_fide, file.spoof)[0]
     assert "with the training set" not in outcome.output
     assert "is also a training set" not in outcome.output
 
     # Scoring alone, on another day, scores the same.
-    (scores / f"demo-train+demo-dev.{NAME}.txt").unlink()
+    (recipe.system() / "scores" / "epoch.1" / f"{left_out}.txt").unlink()
     recipe.call(capsys, *words, "recipe.start_stage=2").ok()
-    rescored = read_scores(scores / f"demo-train+demo-dev.{NAME}.txt")
-    assert rescored.scores.tolist() == file.scores.tolist()
+    assert recipe.scores(left_out).scores.tolist() == file.scores.tolist()
     dry = recipe.call(capsys, *words, "--dry-run")
     spoofs = len(evaluated) - len(file.bona_fide)
     counts = f"{len(file.bona_fide)} bona fide, {spoofs} spoof"
-    assert f"  demo-train+demo-dev.{NAME}: {counts}" in dry.output
+    assert f"  {left_out}: {counts}" in dry.output

@@ -1,7 +1,5 @@
 """Training on recordings of varying length, as docs/training.md says it."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -47,11 +45,7 @@ class End(Callback):
 
 @pytest.fixture
 def mine(recipe):
-    recipe.add_configs(CONFIG)
-    (recipe.folder / "my_end.py").write_text(END)
-    for name, code in shown_files().items():
-        (recipe.folder / f"{name}.py").write_text(code)
-    return recipe
+    return recipe.with_files(CONFIG, my_end=END, **shown_files())
 
 
 @pytest.mark.slow_but("varying")
@@ -108,10 +102,7 @@ def test_a_killed_run_ends_as_one_never_killed(mine, config, processes):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            "network.network_class=asdf.networks.SSL_AASIST_L",
-            "AASISTLBackEnd does not mask padding",
-        ),
+        ("network.network_class=asdf.networks.SSL_AASIST_L", "AASISTLBackEnd does not mask paddin"),
         ("network.network_class=asdf.networks.AASIST_L", "does not take the lengths"),
         ("network.network_class=asdf.networks.SSL_SLS", "takes clips of back_end.sls_samples"),
         ("computing.compile=True", "requires clips of one length and contradicts"),
@@ -125,13 +116,7 @@ def test_what_cannot_be_is_refused_before_training(mine, capsys, words, said):
 
 @pytest.mark.slow
 def test_any_network_trains_where_padding_is_silence(mine, capsys):
-    mine.call(
-        capsys,
-        "pooled",
-        "network.network_class=asdf.networks.SSL_AASIST_L",
-        "lengths.masks=False",
-        "recipe.end_stage=1",
-        "network.max_epochs=1",
-    ).ok()
+    words = ("network.network_class=asdf.networks.SSL_AASIST_L", "lengths.masks=False")
+    mine.call(capsys, "pooled", *words, "recipe.end_stage=1", "network.max_epochs=1").ok()
     lines = (mine.system("pooled") / "metrics.jsonl").read_text().splitlines()
     assert any(json.loads(line)["kind"] == "step" for line in lines)

@@ -1,9 +1,5 @@
 """Partially spoofed recordings, from training to a report of where they are spoofed."""
 
-from __future__ import annotations
-
-import json
-
 import numpy as np
 import pytest
 import soundfile
@@ -78,10 +74,8 @@ def partial_corpus(tmp_path_factory):
 def located(recipe, partial_corpus):
     run_file = recipe.folder / "run.py"
     run_file.write_text(run_file.read_text().replace(", make=make_partial_demo", ""))
-    recipe.add_configs(
-        CONFIG.replace("< debug\n", f"< debug\npaths.database_folder = '{partial_corpus}'\n")
-    )
-    return recipe
+    folder = f"paths.database_folder = '{partial_corpus}'\n"
+    return recipe.with_files(CONFIG.replace("< debug\n", f"< debug\n{folder}"))
 
 
 def test_a_run_locates_what_is_spoofed(located, capsys, partial_corpus):
@@ -89,7 +83,7 @@ def test_a_run_locates_what_is_spoofed(located, capsys, partial_corpus):
     said = "frames of 320 samples are scored and trained; 6 of 6 spoofs are spoofed in parts only"
     assert said in outcome.output
     system = located.system("linear")
-    (result,) = json.loads((system / "results" / "localisation.json").read_text())
+    (result,) = located.results("localisation", "linear")
     # Frames that straddle a boundary are spoofed: none else are hard.
     assert result["point_eer"] < 0.05
     assert result["range_eer"] < 0.08
@@ -101,8 +95,9 @@ def test_a_run_locates_what_is_spoofed(located, capsys, partial_corpus):
     page = (system / "results" / "report.html").read_text()
     assert "Localisation on demo-partial-eval, with 95 % intervals over 6 recordings" in page
     # The metric that chose the network.
-    evaluations = json.loads((system / "networks" / "evaluations.json").read_text())
-    best = min(evaluations, key=lambda entry: entry["frame_eer"]["demo-partial-dev"])
+    best = min(
+        located.evaluations("linear"), key=lambda entry: entry["frame_eer"]["demo-partial-dev"]
+    )
     assert result["network"] == best["network"].removesuffix(".pt")
     # The network file by itself marks a recording.
     detector = asdf.Detector(system / "networks" / best["network"], device="cpu")
@@ -111,8 +106,7 @@ def test_a_run_locates_what_is_spoofed(located, capsys, partial_corpus):
     np.testing.assert_allclose(score.frames.scores, table.of_trial(1), atol=1e-4)
     stated = (partial_corpus / "partial" / "eval_list.tsv").read_text().splitlines()[2]
     start_s, end_s = map(float, stated.split("\t")[2].split("-"))
-    inside_s = 0.0
-    outside_s = 0.0
+    inside_s = outside_s = 0.0
     for segment in score.frames.segments(result["threshold"]):
         shared_s = min(segment.end_s, end_s) - max(segment.start_s, start_s)
         inside_s += max(shared_s, 0.0)
@@ -136,12 +130,8 @@ def test_frame_scores_do_not_depend_on_the_number_of_processes(located, capsys):
 
 @pytest.mark.slow
 def test_a_killed_run_ends_as_one_never_killed(located):
-    options = [
-        "framed",
-        "network.checkpoint_interval_steps=2",
-        "augmentation.mixup_probability=0.5",
-    ]
-    assert_resumes_exactly(located, *options, TEST_KILL="0:4")
+    options = ("network.checkpoint_interval_steps=2", "augmentation.mixup_probability=0.5")
+    assert_resumes_exactly(located, "framed", *options, TEST_KILL="0:4")
     for name in ("localisation.json", "localisation.txt"):
         results = [located.system(run) / "results" / name for run in ("whole", "killed")]
         assert results[0].read_bytes() == results[1].read_bytes()
@@ -150,18 +140,14 @@ def test_a_killed_run_ends_as_one_never_killed(located):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ("network.network_class='asdf.networks.SSL_AASIST'",),
-            "outputs no frames to score one by one",
-        ),
+        (("network.network_class='asdf.networks.SSL_AASIST'",), "outputs no frames to score one "),
         (("sad.mode='endpoint'",), "sad.mode = 'endpoint'"),
         (("augmentation.chain=('silence',)",), "which trims lengths that are only known when"),
         (("network.score='llr'",), "needs the proportion of bona fide examples in training"),
         (("network.max_cut_proportion=0.1",), "cuts off the last frames of recordings"),
         (
             ("localisation.enabled=False", "network.validation_metric='frame_eer'"),
-            "network.validation_metric belongs to the task 'frames', which this network does not "
-            "have",
+            "validation_metric belongs to the task 'frames', which this network does not have",
         ),
     ],
 )

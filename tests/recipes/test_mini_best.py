@@ -1,7 +1,5 @@
 """The small detector as its config has it, on the real recordings that it is for."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -12,16 +10,11 @@ from tests.conftest import RECIPE
 
 def train(recipe, shared, folder: Path, name: str, *words: str) -> str:
     """Run the config with `words` and return its output."""
-    fixed = [
-        "mini-best",
-        f"paths.database_folder={shared / 'corpora' / 'mini'}",
-        f"paths.output_folder={folder}",
-        f"paths.system_folder={name}",
-        "computing.threads=1",
-        "recipe.check_recordings=False",
-    ]
-    outcome = recipe.run_command([recipe.python(), str(RECIPE / "run.py"), *fixed, *words]).ok()
-    return outcome.output
+    folders = {"database": shared / "corpora" / "mini", "output": folder, "system": name}
+    fixed = [f"paths.{kind}_folder={path}" for kind, path in folders.items()]
+    fixed += ["computing.threads=1", "recipe.check_recordings=False"]
+    command = [recipe.python(), str(RECIPE / "run.py"), "mini-best", *fixed, *words]
+    return recipe.run_command(command).ok().output
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """The end of a demo says what to do next; other runs end as they did."""
 
-from __future__ import annotations
-
 from tests.conftest import RecipeFolder
 
 # The corpus is there: nothing needs to be made.

@@ -1,13 +1,11 @@
 """What a user's callback sees of a whole run: of its steps, its stages and its end."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 import torch
 
-from asdf.evaluation import eer, read_scores
+from asdf.evaluation import eer
 
 CALLBACK = '''
 import json
@@ -102,9 +100,7 @@ network.minibatch_size = 8
 
 @pytest.fixture
 def watched(recipe):
-    recipe.add_configs(CONFIG)
-    (recipe.folder / "my_callbacks.py").write_text(CALLBACK)
-    return recipe
+    return recipe.with_files(CONFIG, my_callbacks=CALLBACK)
 
 
 def notes(recipe, start: int = 0) -> list[list]:
@@ -132,7 +128,7 @@ def test_it_sees_the_whole_run(watched, capsys):
     assert ended == ["epoch end", 1, pytest.approx(mean)]
     scores = {note[2]: note[3] for note in seen if note[0] == "scores"}
     for name, value in scores.items():
-        read = read_scores(watched.system() / "scores" / "epoch.1" / f"{name}.txt")
+        read = watched.scores(name)
         assert value == eer(read.bona_fide, read.spoof)[0]
     rows = next(note[1] for note in seen if note[0] == "results")
     assert [[row[1], row[2]] for row in rows] == [[name, scores[name]] for name in scores]
@@ -144,8 +140,7 @@ def test_the_numbers_of_a_run_do_not_depend_on_who_watches(watched, capsys):
     for name, callbacks in (("seen", "('my_callbacks.Watch',)"), ("alone", "()")):
         words = (f"paths.system_folder={name}", f"network.callbacks={callbacks}")
         watched.call(capsys, "watched", *words, "recipe.end_stage=1").ok()
-        file = torch.load(watched.system(name) / "networks" / "epoch.1.pt", weights_only=True)
-        states.append(file["model_state_dict"])
+        states.append(watched.load(system=name)["model_state_dict"])
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 

@@ -1,15 +1,11 @@
 """A user's loss with parameters and settings, and likelihood ratios, from training to scores."""
 
-from __future__ import annotations
-
-import json
-
 import numpy as np
 import pytest
 import torch
 
 from asdf import Detector
-from asdf.evaluation import cllr, evaluate, read_scores
+from asdf.evaluation import cllr, evaluate
 from tests.recipes.resuming import assert_resumes_exactly
 
 LOSS = '''
@@ -88,13 +84,7 @@ centre.radius = 0.7
 
 @pytest.fixture
 def mine(recipe):
-    recipe.add_configs(CONFIG)
-    (recipe.folder / "my_loss.py").write_text(LOSS)
-    return recipe
-
-
-def weights(path):
-    return torch.load(path, weights_only=True)["model_state_dict"]
+    return recipe.with_files(CONFIG, my_loss=LOSS)
 
 
 @pytest.mark.slow
@@ -104,39 +94,38 @@ def test_a_killed_training_on_two_processes_ends_as_one_never_killed(mine, corpu
     assert "not trained, as the loss does not depend on them: output.weight" in log
     networks = mine.system("whole") / "networks"
     first, second, average = (
-        weights(networks / name)["trained_loss.centre_E"]
-        for name in ("epoch.1.pt", "epoch.2.pt", "average.pt")
+        mine.load(name, "whole")["model_state_dict"]["trained_loss.centre_E"]
+        for name in ("epoch.1", "epoch.2", "average")
     )
     assert not torch.equal(first, second)
     torch.testing.assert_close(average, (first.double() + second).float() / 2)
     # The average scores by the average of the centres.
-    check_detector(mine, corpus, networks / "average.pt")
-    check_detector(mine, corpus, networks / "epoch.2.pt")
+    for name in ("average", "epoch.2"):
+        detector = Detector(networks / f"{name}.pt", network_folder=mine.folder)
+        assert detector.settings.centre.radius == 0.7
+        # Minus a distance.
+        assert max(check_scores(mine, corpus, detector, name, "whole")) < 0
 
 
-def check_detector(recipe, corpus, network):
-    detector = Detector(network, network_folder=recipe.folder)
-    assert detector.settings.centre.radius == 0.7
-    scores = read_scores(recipe.system("whole") / "scores" / network.stem / "demo-eval.txt")
+def check_scores(recipe, corpus, detector, network, system) -> list[float]:
+    """Compare the scores of a run with those of the network's file, and return these."""
+    scores = recipe.scores("demo-eval", network, system)
     expected = [detector.score_trial(corpus / trial) for trial in scores.ids]
     np.testing.assert_allclose(scores.scores, expected, rtol=0, atol=1e-5)
-    # Minus a distance.
-    assert max(expected) < 0
+    return expected
 
 
 def test_a_loss_knows_the_values_of_its_columns(mine, capsys, corpus):
     words = ("network.loss=my_loss.ByAttack", "network.max_epochs=1", "recipe.selected_epochs=(1,)")
     words += ("recipe.end_stage=2",)
     mine.call(capsys, "mine", *words, "network.average_best_networks=0").ok()
-    network = mine.system("system1") / "networks" / "epoch.1.pt"
-    entry = torch.load(network, weights_only=True)["loss"]
-    assert entry["values"] == {"attack": ["-", "A01", "A02", "A03"]}
+    content = mine.load()
+    assert content["loss"]["values"] == {"attack": ["-", "A01", "A02", "A03"]}
     # The weight of each has learnt.
-    assert (weights(network)["trained_loss.weights_A"] != 1).all()
+    assert (content["model_state_dict"]["trained_loss.weights_A"] != 1).all()
+    network = mine.system() / "networks" / "epoch.1.pt"
     detector = Detector(network, network_folder=mine.folder)
-    scores = read_scores(mine.system("system1") / "scores" / "epoch.1" / "demo-eval.txt")
-    expected = [detector.score_trial(corpus / trial) for trial in scores.ids]
-    np.testing.assert_allclose(scores.scores, expected, rtol=0, atol=1e-5)
+    check_scores(mine, corpus, detector, "epoch.1", "system1")
 
 
 def test_what_is_wrong_is_said_before_the_first_step(mine, capsys):
@@ -157,16 +146,14 @@ def test_likelihood_ratios_are_differences_without_the_weighted_priors(recipe, c
     scores = {}
     for score in ("difference", "llr"):
         words = (f"paths.system_folder={score}", f"network.score={score}", *common)
-        outcome = recipe.call(capsys, "debug", *words).ok()
-        scores[score] = read_scores(recipe.system(score) / "scores" / "epoch.1" / "demo-eval.txt")
+        recipe.call(capsys, "debug", *words).ok()
+        scores[score] = recipe.scores("demo-eval", system=score)
     # As many bona fide utterances as spoofs, of 9 times the weight.
     expected = scores["difference"].scores - np.log(9)
     np.testing.assert_allclose(scores["llr"].scores, expected, rtol=0, atol=1e-4)
-    rows = json.loads((recipe.system("llr") / "results" / "results.json").read_text())
-    (row,) = [row for row in rows if row["set"] == "demo-eval"]
+    (row,) = [row for row in recipe.results(system="llr") if row["set"] == "demo-eval"]
     llrs = scores["llr"]
-    bona_fide = llrs.scores[llrs.labels == 1]
-    spoof = llrs.scores[llrs.labels == 0]
+    bona_fide, spoof = llrs.bona_fide, llrs.spoof
     assert row["cllr"] == pytest.approx(cllr(bona_fide, spoof))
     assert row["cllr"] != pytest.approx(cllr(bona_fide + np.log(9), spoof + np.log(9)), rel=0.01)
     assert row["act_dcf"] == pytest.approx(evaluate(llrs).act_dcf)

@@ -75,9 +75,7 @@ front_end.architecture = 'tiny'
 
 def own(recipe, capsys, *words):
     if "own <" not in (recipe.folder / "configs" / "run_configs.py").read_text():
-        recipe.add_configs(CONFIG)
-        (recipe.folder / "my_network.py").write_text(NETWORK)
-        (recipe.folder / "my_callbacks.py").write_text(CALLBACK)
+        recipe.with_files(CONFIG, my_network=NETWORK, my_callbacks=CALLBACK)
     return recipe.call(capsys, "own", *words)
 
 
@@ -90,11 +88,7 @@ def test_wrong_outputs_are_said_before_the_first_step(recipe, capsys):
 
 def test_a_frozen_front_end_stays_and_the_rest_learns(recipe, capsys):
     own(recipe, capsys, "front_end.frozen=True", "network.max_epochs=2", "recipe.end_stage=1").ok()
-    networks = recipe.system() / "networks"
-    first, second = (
-        torch.load(networks / f"epoch.{n}.pt", weights_only=True)["model_state_dict"]
-        for n in (1, 2)
-    )
+    first, second = (recipe.load(f"epoch.{n}")["model_state_dict"] for n in (1, 2))
     changed = {name for name in first if not torch.equal(first[name], second[name])}
     assert changed == {"output.weight", "output.bias"}
 
@@ -108,16 +102,8 @@ def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
         ("network.network_class=my_network.Half", 2, "Half lacks make_back_end, which every"),
         ("network.callbacks=('my_network.Mean',)", 2, derived),
         # What only building shows.
-        (
-            "network.network_class=my_network.Pooled",
-            1,
-            "Pooled(settings) failed: TypeError: Mean.__init__() got an unexpected keyword",
-        ),
-        (
-            "back_end.back_end_class=resnet18",
-            2,
-            "names ResNet18BackEnd, but my_network.Mean does not take one",
-        ),
+        ("network.network_class=my_network.Pooled", 1, "TypeError: Mean.__init__() got an unexpe"),
+        ("back_end.back_end_class=resnet18", 2, "ResNet18BackEnd, but my_network.Mean does not"),
         ("localisation.enabled=True", 2, "my_network.Mean has no frame-level head"),
         (
             "network.callbacks=('my_callbacks.Unreachable',)",

@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-import torch
 
 from tests import user_optimisers
 from tests.distributed.test_exactness import metrics
@@ -28,10 +27,8 @@ def triangle(settings, progress):
 
 @pytest.fixture
 def own(recipe):
-    recipe.add_configs(CONFIG)
     shutil.copy(user_optimisers.__file__, recipe.folder / "my_optimiser.py")
-    (recipe.folder / "my_schedules.py").write_text(SCHEDULES)
-    return recipe
+    return recipe.with_files(CONFIG, my_schedules=SCHEDULES)
 
 
 def test_it_trains_and_its_file_is_saved_with_the_run(own, capsys):
@@ -44,7 +41,7 @@ def test_it_trains_and_its_file_is_saved_with_the_run(own, capsys):
     done = [(epoch * 26 + start) / 52 for epoch in range(2) for start in range(0, 26, 4)]
     shares = [line["learning_rate"] / 0.001 for line in lines]
     assert shares == pytest.approx([1 - abs(2 * part - 1) for part in done])
-    content = torch.load(own.system("normed") / "networks" / "epoch.2.pt", weights_only=True)
+    content = own.load("epoch.2", "normed")
     state = content["optimizer_state_dict"]
     assert state["class"] == "Lion"
     assert [group["weight_decay"] for group in state["param_groups"]] == [0.0, 0.1]

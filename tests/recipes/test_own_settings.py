@@ -1,9 +1,6 @@
 """Settings of a user's own network, as commands, records, network files and compare see them."""
 
-from __future__ import annotations
-
 import pytest
-import torch
 
 from asdf import Detector
 from asdf.__main__ import main
@@ -44,9 +41,7 @@ wide.hidden = 5
 
 @pytest.fixture
 def wide(recipe):
-    recipe.add_configs(CONFIG)
-    (recipe.folder / "my_network.py").write_text(NETWORK)
-    return recipe
+    return recipe.with_files(CONFIG, my_network=NETWORK)
 
 
 def test_commands_know_the_section(wide, capsys):
@@ -73,17 +68,10 @@ def test_it_is_recorded_compared_and_in_the_network_file(wide, capsys):
     assert "wide.hidden" in capsys.readouterr().out
 
     network = five / "networks" / "epoch.1.pt"
-    file = torch.load(network, weights_only=True)
-    assert file["settings"]["wide"] == {"hidden": 5}
+    assert wide.load(system="five")["settings"]["wide"] == {"hidden": 5}
     # The file, not a default, says how wide it is.
-    wide.call(
-        capsys,
-        "wide",
-        "paths.system_folder=five",
-        "recipe.start_stage=2",
-        "recipe.end_stage=2",
-        "wide.hidden=9",
-    ).ok()
+    words = ("paths.system_folder=five", "recipe.start_stage=2", "recipe.end_stage=2")
+    wide.call(capsys, "wide", *words, "wide.hidden=9").ok()
     detector = Detector(network, network_folder=wide.folder)
     assert detector.settings.wide.hidden == 5
     with pytest.raises(AsdfError, match="my_network"):

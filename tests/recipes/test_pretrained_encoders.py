@@ -1,7 +1,5 @@
 """A pretrained encoder starts from its weights, or from random numbers that were asked for."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -33,12 +33,8 @@ def test_the_users_own_code_is_in_the_record_and_in_a_comparison(recipe, capsys)
     assert this["libraries"] == {"cuda": None, "cudnn": None, "nccl": None, "driver": None}
     digests = [hashlib.sha256(text).hexdigest() for text in (first, network.read_bytes())]
     assert [record["code"]["small_networks.py"] for record in (this, other)] == digests
-    assert set(this["code"]) == {
-        "run.py",
-        "configs/init_config.py",
-        "configs/run_configs.py",
-        "small_networks.py",
-    }
+    configs = {"configs/init_config.py", "configs/run_configs.py"}
+    assert set(this["code"]) == {"run.py", "small_networks.py", *configs}
     assert (recipe.system("a") / "code" / "small_networks.py").read_bytes() == first
     peak = this["peak_memory_mb"]["rank 0"]
     assert list(peak) == ["host", "gpu"] and peak["host"] > 50 and peak["gpu"] is None

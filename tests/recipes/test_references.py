@@ -1,7 +1,5 @@
 """A network of one's own takes references of a list, in training and in scoring; zeros without."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -51,16 +49,13 @@ def test_it_trains_and_scores_with_an_empty_cell_and_without_the_column(
     beside, corpus, capsys, tmp_path
 ):
     beside.call(capsys, "beside").ok()
-    system = beside.system()
-    network = system / "networks" / "epoch.1.pt"
+    network = beside.system() / "networks" / "epoch.1.pt"
     detector = asdf.Detector(network, "cpu", network_folder=beside.folder, speech_check="off")
-    of_list = read_scores(system / "scores" / "epoch.1" / "dev.txt")
-    alone = read_scores(system / "scores" / "epoch.1" / "alone.txt")
+    of_list, alone = beside.scores("dev"), beside.scores("alone")
     rows = (beside.folder / "dev.csv").read_text().splitlines()[1:]
     differ = 0
-    for row, name, score, without in zip(
-        rows, of_list.ids, of_list.scores, alone.scores, strict=True
-    ):
+    trials = zip(rows, of_list.ids, of_list.scores, alone.scores, strict=True)
+    for row, name, score, without in trials:
         path, _, reference = row.split(",")
         assert name == path
         zeros = float(detector.score_trial(corpus / path))

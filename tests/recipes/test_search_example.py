@@ -1,16 +1,12 @@
 """The script of docs/launch.md in which Optuna calls run.py."""
 
-from __future__ import annotations
-
 import json
-import os
 import re
-import subprocess
 import sys
 
 import pytest
 
-from tests.conftest import PATIENCE_S, ROOT
+from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "launch.md"
 
@@ -24,18 +20,9 @@ def test_optuna_proposes_runs_and_goes_on(recipe, tmp_path):
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "wav2vec_aasist").symlink_to(recipe.folder)
     (tmp_path / "search.py").write_text(script.replace("n_trials=50", "n_trials=1"))
-    command = [sys.executable, "search.py"]
-    environment = {**os.environ, **recipe.environment, "PYTHONPATH": str(ROOT)}
+    command = ["env", f"--chdir={tmp_path}", sys.executable, "search.py"]
     for _ in range(2):
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
-        assert done.returncode == 0, done.stderr
+        recipe.run_command(command, PYTHONPATH=str(ROOT)).ok()
     study = optuna.load_study(study_name="net", storage=f"sqlite:///{tmp_path / 'search.db'}")
     assert len(study.trials) == 2
     for trial in study.trials:

@@ -98,11 +98,8 @@ def test_recordings_count_not_the_names_of_sets(recipe, corpus, capsys, tmp_path
     words = "3 of 12 trained on and 1 of 12 chose the network"
     assert f"whole, up to 62.5 s, {words}\n" in outcome.output
     known = json.loads((recipe.system() / "sets.json").read_text())
-    assert known["demo-eval"] == {
-        "trials": 12,
-        "trained_on": {"demo-train": 3},
-        "validated_on": {"demo-dev": 1},
-    }
+    roles = {"trained_on": {"demo-train": 3}, "validated_on": {"demo-dev": 1}}
+    assert known["demo-eval"] == {"trials": 12, **roles}
 
 
 def test_the_last_epoch_was_chosen_by_nothing_and_validation_may_be_the_training_set(

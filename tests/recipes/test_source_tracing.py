@@ -37,7 +37,7 @@ def test_a_run_traces_attacks_and_measures_it(recipe, capsys, monkeypatch) -> No
     path = system / "scores" / "epoch.1" / "demo-eval.sources.tsv"
     traced = read_source_scores(path)
     assert len(traced) == 8 and "A04" in traced.truths and traced.truths.count("-") == 4
-    records = json.loads((system / "results" / "sources.json").read_text())
+    records = recipe.results("sources", "traced")
     of_eval = next(r for r in records if r["set"] == "demo-eval" and r["system"] == "epoch.1")
     assert (of_eval["known"], of_eval["unknown"], of_eval["of_no_class"]) == (3, 1, 4)
     assert sum(map(sum, of_eval["confusion"])) == 3 and 0 <= of_eval["oscr"] <= 1
@@ -88,20 +88,14 @@ def test_sources_are_learnt_and_measured_without_bona_fide_trials(recipe, capsys
     # As the evaluation set, by another list.
     added = 'CORPORA["spoofs"] = replace(CORPORA["demo-eval"], list="spoofs_list.txt")\n'
     script = script.replace("import sys\n", "import sys\nfrom dataclasses import replace\n")
-    (recipe.folder / "run.py").write_text(
-        script.replace("\n\ndef measure", f"\n{added}\n\ndef measure")
-    )
-    sets = "('spoofs',)"
-    outcome = recipe.call(
-        capsys,
-        "alone",
-        f"recipe.training_sets={sets}",
-        f"recipe.validation_sets={sets}",
-        f"recipe.evaluation_sets={sets}",
-    ).ok()
+    script = script.replace("\n\ndef measure", f"\n{added}\n\ndef measure")
+    (recipe.folder / "run.py").write_text(script)
+    kinds = ("training", "validation", "evaluation")
+    words = [f"recipe.{kind}_sets=('spoofs',)" for kind in kinds]
+    outcome = recipe.call(capsys, "alone", *words).ok()
     assert "no EER, as all trials are of one class" in outcome.output
     assert "spoofs has trials of one class only: sources are reported" in outcome.output
-    records = json.loads((recipe.system("alone") / "results" / "sources.json").read_text())
+    records = recipe.results("sources", "alone")
     assert (records[0]["known"], records[0]["unknown"]) == (4, 0)
     page = (recipe.system("alone") / "results" / "report.html").read_text()
     assert '<section id="source-tracing">' in page
@@ -157,7 +151,7 @@ def test_the_five_components_of_esdd2_are_learnt_next_to_detection(
     lay_esdd2(tmp_path / "CompSpoofV2", corpus)
     outcome = recipe.call(capsys, "components", f"paths.database_folder={tmp_path}").ok()
     assert "source tracing: 5 classes of the column component" in outcome.output
-    records = json.loads((recipe.system("components") / "results" / "sources.json").read_text())
+    records = recipe.results("sources", "components")
     of_eval = next(record for record in records if record["set"] == "esdd2:eval")
     # Two of the five are bona fide, and count as classes of their own.
     assert sorted(of_eval["classes"]) == sorted(FIVE)

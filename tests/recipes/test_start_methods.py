@@ -1,7 +1,5 @@
 """Loaders' processes that are spawned, as on Windows and macOS, see what forked ones see."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -27,16 +25,9 @@ if "multiprocessing.spawn" in " ".join(sys.orig_argv):
         file.write("spawned\\n")
 """
 # Values that differ from the defaults: a worker that read the settings anew would use others.
-WORDS = (
-    "debug",
-    "rawboost.enabled=True",
-    "rawboost.algo=3",
-    "sad.mode=endpoint",
-    "augmentation.chain=('time_mask',)",
-    "network.max_epochs=1",
-    "recipe.end_stage=2",
-    "computing.network_dataloader_workers=1",
-)
+HEARD = ("rawboost.enabled=True", "rawboost.algo=3", "sad.mode=endpoint")
+SHORT = ("network.max_epochs=1", "recipe.end_stage=2", "computing.network_dataloader_workers=1")
+WORDS = ("debug", *HEARD, "augmentation.chain=('time_mask',)", *SHORT)
 
 
 def losses(system: Path) -> list[float]:

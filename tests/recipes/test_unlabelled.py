@@ -1,7 +1,5 @@
 """Recordings without labels: trained on by the steps that take them, refused by name elsewhere."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -56,9 +54,7 @@ front_end.weights = 'output/pretrained/networks/epoch.2.pt'
 @pytest.fixture
 def mine(recipe, corpus):
     """The recipe with a corpus of evaluation recordings whose labels nobody knows."""
-    recipe.add_configs(CONFIG)
-    for name, code in shown_files().items():
-        (recipe.folder / f"{name}.py").write_text(code)
+    recipe.with_files(CONFIG, **shown_files())
     names = [line.split()[0] for line in (corpus / "eval_list.txt").read_text().splitlines()]
     (recipe.folder / "calls.txt").write_text("\n".join(names) + "\n")
     run = (recipe.folder / "run.py").read_text()

@@ -1,7 +1,5 @@
 """The loss of a validation set is that of the logits that its scores are from, in every record."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -38,12 +36,8 @@ class Failing(CrossEntropy):
             raise RuntimeError("only for training")
         return super().per_utterance(*arguments)
 """
-OPTIONS = (
-    "debug",
-    f"network.class_weights={WEIGHTS}",
-    "network.max_epochs=2",
-    "recipe.end_stage=1",
-)
+SHORT = ("network.max_epochs=2", "recipe.end_stage=1")
+OPTIONS = ("debug", f"network.class_weights={WEIGHTS}", *SHORT)
 SSL = ("network.network_class=asdf.networks.SSL_ASP", "front_end.architecture=tiny")
 
 
@@ -92,9 +86,8 @@ def test_every_record_has_the_weighted_cross_entropy(recipe, corpus, processes, 
     system = recipe.system("system1")
     records = evaluations(system)
     lines = map(json.loads, (system / "metrics.jsonl").read_text().splitlines())
-    assert [line["validation_loss"] for line in lines if line["kind"] == "evaluation"] == [
-        record["validation_loss"] for record in records
-    ]
+    logged = [line["validation_loss"] for line in lines if line["kind"] == "evaluation"]
+    assert logged == [record["validation_loss"] for record in records]
     assert [record["network"] for record in records] == ["epoch.1.pt", "epoch.2.pt"]
     for record in records:
         name = record["network"].removesuffix(".pt")
@@ -109,7 +102,7 @@ def test_every_record_has_the_weighted_cross_entropy(recipe, corpus, processes, 
 
 
 def test_an_evaluation_that_was_left_out_is_by_the_margin_of_the_last_step(recipe, capsys):
-    words = ("debug", "network.loss=am_softmax", "network.max_epochs=2", "recipe.end_stage=1")
+    words = ("debug", "network.loss=am_softmax", *SHORT)
     options = (*words, "loss.margin_warmup_epochs=5")
     recipe.call(capsys, *options).ok()
     system = recipe.system("system1")
@@ -121,10 +114,8 @@ def test_an_evaluation_that_was_left_out_is_by_the_margin_of_the_last_step(recip
     # Another margin is another number.
     without_evaluation(system, "epoch.2.pt")
     recipe.call(capsys, *words, "loss.margin_warmup_epochs=2").ok()
-    assert (
-        evaluations(system)[1]["validation_loss"]["demo-dev"]
-        > before[1]["validation_loss"]["demo-dev"]
-    )
+    losses = [evaluated[1]["validation_loss"] for evaluated in (evaluations(system), before)]
+    assert losses[0]["demo-dev"] > losses[1]["demo-dev"]
 
 
 @pytest.mark.parametrize(
@@ -152,9 +143,8 @@ def test_a_loss_of_columns_gets_those_of_the_validation_set(mine, capsys, corpus
     factors_N = torch.tensor([1 + (attack == "A02") for attack in attacks])
     assert sorted(set(attacks)) == ["-", "A01", "A02", "A03"]
     expected = float((losses_N * weights_N * factors_N).sum() / weights_N.sum())
-    assert evaluations(system)[1]["validation_loss"] == {
-        "demo-dev": pytest.approx(expected, rel=1e-5)
-    }
+    loss = evaluations(system)[1]["validation_loss"]
+    assert loss == {"demo-dev": pytest.approx(expected, rel=1e-5)}
 
 
 @pytest.mark.slow_but("averaged", "bf16")

@@ -64,10 +64,7 @@ def lines_of(path) -> list[dict]:
 
 @pytest.fixture
 def judging(recipe):
-    recipe.add_configs(CONFIG)
-    (recipe.folder / "my_callbacks.py").write_text(CALLBACK)
-    (recipe.folder / "my_metrics.py").write_text(METRIC)
-    return recipe
+    return recipe.with_files(CONFIG, my_callbacks=CALLBACK, my_metrics=METRIC)
 
 
 def test_the_lowest_eer_is_the_best_and_an_early_stop_follows_it(judging, capsys):
@@ -116,8 +113,8 @@ def test_the_highest_auc_is_the_best(judging, capsys):
     report = (system / "results" / "report.html").read_text()
     assert "demo-train auc" in report
     # Also of the evaluation set, on which nothing was chosen.
-    [row] = json.loads((system / "results" / "results.json").read_text())
-    scores = read_scores(system / "scores" / scored[0] / "demo-eval.txt")
+    [row] = recipe.results()
+    scores = recipe.scores("demo-eval", scored[0])
     assert row["validation_metric"] == "auc" and row["lower_is_better"] is False
     assert row["validation_value"] == auc(scores.bona_fide, scores.spoof)
     text = (system / "results" / "results.txt").read_text()

@@ -1,7 +1,5 @@
 """Training from bona fide speech alone, of which vocoders make the spoofs, as a user would."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -58,23 +56,20 @@ class Loud(Vocoder):
 @pytest.fixture
 def vocoded(recipe, corpus):
     """The recipe with a training list of 13 bona fide utterances and no spoof."""
-    recipe.add_configs(VOCODED)
-    (recipe.folder / "my_vocoder.py").write_text(OWN)
+    recipe.with_files(VOCODED, my_vocoder=OWN)
     lines = (corpus / "train_list.txt").read_text().splitlines(keepends=True)
     bona_fide = [str(corpus / line) for line in lines if line.endswith(" 1\n")]
     (recipe.folder / "bona_fide.txt").write_text("".join(bona_fide))
     run = recipe.folder / "run.py"
-    declared = (
-        f'"demo-bona-fide": Corpus({str(recipe.folder / "bona_fide.txt")!r}),\n    "demo-dev"'
-    )
+    corpus = f"Corpus({str(recipe.folder / 'bona_fide.txt')!r})"
+    declared = f'"demo-bona-fide": {corpus},\n    "demo-dev"'
     run.write_text(run.read_text().replace('"demo-dev"', declared, 1))
     return recipe
 
 
 def weights(system: Path, epoch: int) -> dict[str, torch.Tensor]:
-    return torch.load(system / "networks" / f"epoch.{epoch}.pt", weights_only=True)[
-        "model_state_dict"
-    ]
+    path = system / "networks" / f"epoch.{epoch}.pt"
+    return torch.load(path, weights_only=True)["model_state_dict"]
 
 
 def assert_same_network(first: Path, second: Path, epoch: int) -> None:
@@ -112,15 +107,12 @@ def test_two_processes_train_on_the_same_copies(vocoded, capsys):
 
 def test_copies_are_counted_and_trained_on_next_to_spoofs_balanced_by_attack(vocoded, capsys):
     plan = vocoded.call(capsys, "vocoded", "--dry-run").ok()
-    assert (
-        "26 training utterances, of which 13 are vocoded copies (7 lpc, 6 my_vocoder.Backwards), = "
-        "7 steps per epoch"
-    ) in " ".join(plan.output.split())
+    copies = "of which 13 are vocoded copies (7 lpc, 6 my_vocoder.Backwards)"
+    said = f"26 training utterances, {copies}, = 7 steps per epoch"
+    assert said in " ".join(plan.output.split())
     words = ("recipe.training_sets=('demo-train',)", "vocoding.corpus_spoofs=True")
-    sampler = "recipe.sampler='balanced_attacks'"
-    outcome = vocoded.call(
-        capsys, "vocoded", "network.max_epochs=1", "vocoding.copies=0.5", sampler, *words
-    ).ok()
+    words += ("network.max_epochs=1", "vocoding.copies=0.5", "recipe.sampler='balanced_attacks'")
+    outcome = vocoded.call(capsys, "vocoded", *words).ok()
     assert "training on 32 utterances: 13 bona fide, 19 spoof" in outcome.output
     # Half of the 32 turns for bona fide speech; 3 or 4 for each of A01 to A03, and the vocoders.
     assert "3 of the 3 of vocoded-lpc (demo-train)" in outcome.output

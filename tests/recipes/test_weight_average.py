@@ -33,10 +33,7 @@ def check_what_is_scored(recipe, capsys):
     words = ("averaged", "paths.system_folder=whole", "recipe.start_stage=2")
     recipe.call(capsys, *words).ok()
     assert scores.read_bytes() == expected
-    networks = [
-        torch.load(system / "networks" / f"{name}.pt", weights_only=True)
-        for name in ("epoch.1", "epoch.2", "average")
-    ]
+    networks = [recipe.load(name, "whole") for name in ("epoch.1", "epoch.2", "average")]
     assert "unaveraged_state_dict" not in networks[2]
     weights = [network["model_state_dict"]["output.weight"].double() for network in networks]
     torch.testing.assert_close(weights[2], (weights[0] + weights[1]) / 2, rtol=0, atol=1e-7)

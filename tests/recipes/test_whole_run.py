@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from asdf.data.lengths import digest_list, digest_recordings
-from asdf.evaluation import eer, read_scores
+from asdf.evaluation import eer
 from asdf.extras.cpu.packed_weights import is_available
 from asdf.interchange import network_digest
 from asdf.runs.files import sha256_of
@@ -30,8 +30,7 @@ def test_all_stages_write_what_they_say(recipe, corpus, capsys):
     listed = (corpus / "eval_list.txt").read_text().splitlines()
     assert [line.rpartition(" ")[0] for line in lines] == listed
     for name, count in (("demo-dev", 8), ("demo-eval", 8)):
-        scores = read_scores(system / "scores" / "epoch.3" / f"{name}.txt")
-        assert len(scores) == count
+        assert len(recipe.scores(name, "epoch.3")) == count
         entry = (system / "scores" / "epoch.3" / f"{name}.scored.json").read_text()
         assert json.loads(entry) == {
             "network": network_digest(system / "networks" / "epoch.3.pt"),
@@ -43,15 +42,12 @@ def test_all_stages_write_what_they_say(recipe, corpus, capsys):
             "sha256": {".txt": sha256_of(system / "scores" / "epoch.3" / f"{name}.txt")},
             "recordings": described(corpus, name.removeprefix("demo-")),
         }
-    results = json.loads((system / "results" / "results.json").read_text())
-    dev = read_scores(system / "scores" / "epoch.3" / "demo-dev.txt")
+    dev = recipe.scores("demo-dev", "epoch.3")
     assert f"{100 * eer(dev.bona_fide, dev.spoof)[0]:.3f}" in outcome.output
-    assert {json.dumps(row["scored_length"]) for row in results} == {
-        '{"min_samples": 4000, "max_samples": 1000000}'
-    }
-    kinds = [
-        json.loads(line)["kind"] for line in (system / "metrics.jsonl").read_text().splitlines()
-    ]
+    for row in recipe.results():
+        assert row["scored_length"] == {"min_samples": 4000, "max_samples": 1_000_000}
+    metrics = (system / "metrics.jsonl").read_text().splitlines()
+    kinds = [json.loads(line)["kind"] for line in metrics]
     assert kinds.count("evaluation") == 3 and kinds[-1] == "end"
     # 26 utterances in minibatches of 4: 7 steps per epoch, 21 in all, every second one printed.
     assert kinds.count("step") == 10
@@ -119,16 +115,14 @@ def test_what_the_main_rank_compares_in_a_report_keeps_no_rank_waiting(recipe):
     file = recipe.folder / "run.py"
     # A report before the scores are made anew, in a recipe of one's own.
     of_scores = "            run.stage(2, score)\n"
-    removed = (
-        "            for path in run.folders.layout.system.rglob('demo-dev.txt'):\n"
-        "                path.unlink(missing_ok=True)\n"
-    )
+    folder = "run.folders.layout.system"
+    removed = f"            for path in {folder}.rglob('demo-dev.txt'): path.unlink(True)\n"
     report = "            run.stage(3, report, main_only=True)\n"
     text = file.read_text()
     assert of_scores in text and report in text
     file.write_text(text.replace(report, "").replace(of_scores, report + removed + of_scores))
     recipe.run(*words, processes=2).ok()
-    assert len(read_scores(recipe.system() / "scores" / "epoch.1" / "demo-dev.txt")) == 8
+    assert len(recipe.scores()) == 8
 
 
 @pytest.mark.usefixtures("bfloat16")
@@ -140,16 +134,14 @@ def test_the_precision_of_scores_is_next_to_each_eer(recipe, capsys):
     said = re.findall(r"epoch\.1 on demo-\w+: EER \d+\.\d{3} %(.*), in bf16\n", outcome.output)
     assert len(said) == 3 and said[1:] == ["", ""] and re.fullmatch(r", loss \d\.\d{4}", said[0])
     system = recipe.system()
-    [evaluation] = json.loads((system / "networks" / "evaluations.json").read_text())
+    [evaluation] = recipe.evaluations()
     assert evaluation["scoring_precision"] == "bf16"
     outcome = recipe.call(capsys, "debug", "network.max_epochs=2", "recipe.end_stage=1")
     assert "'bf16' so far, from here on 'fp32'" in outcome.output
-    outcome = recipe.call(
-        capsys, "debug", "recipe.start_stage=3", "recipe.selected_epochs=(1,)"
-    ).ok()
+    words = ("debug", "recipe.start_stage=3", "recipe.selected_epochs=(1,)")
+    outcome = recipe.call(capsys, *words).ok()
     assert outcome.output.count("whole, up to 62.5 s, in bf16\n") == 2
-    results = json.loads((system / "results" / "results.json").read_text())
-    assert [row["scoring_precision"] for row in results] == ["bf16", "bf16"]
+    assert [row["scoring_precision"] for row in recipe.results()] == ["bf16", "bf16"]
     page = (system / "results" / "report.html").read_text()
     assert page.count("whole, up to 62.5 s, in bf16") == 4
     # And once in the overview for each set, in a cell with its interval.
@@ -161,15 +153,9 @@ def test_the_precision_of_scores_is_next_to_each_eer(recipe, capsys):
 def test_same_seed_same_network_other_seed_other(recipe, capsys):
     networks = []
     for seed, system in ((1, "a"), (1, "b"), (2, "c")):
-        recipe.call(
-            capsys,
-            "normed",
-            f"recipe.seed={seed}",
-            f"paths.system_folder={system}",
-            "recipe.end_stage=1",
-        )
-        content = torch.load(recipe.system(system) / "networks" / "epoch.3.pt", weights_only=True)
-        networks.append(content["model_state_dict"])
+        words = (f"recipe.seed={seed}", f"paths.system_folder={system}", "recipe.end_stage=1")
+        recipe.call(capsys, "normed", *words)
+        networks.append(recipe.load("epoch.3", system)["model_state_dict"])
     same = [torch.equal(networks[0][name], networks[1][name]) for name in networks[0]]
     other = [torch.equal(networks[0][name], networks[2][name]) for name in networks[0]]
     assert all(same) and not all(other)

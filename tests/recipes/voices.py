@@ -1,7 +1,5 @@
 """The tests' corpus with two genuine speakers, whom one attack copies, and two voices."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 PROTOCOLS = "LA/ASVspoof2019_LA_cm_protocols"
