@@ -108,11 +108,11 @@ def test_a_killed_command_goes_on_to_the_same_bytes(folder, whole, tmp_path, mon
     """What `kill -9` leaves: parts of whole batches. They are not computed again."""
     out = tmp_path / "killed.npz"
     monkeypatch.setattr("asdf.runs.parts.SAVED_EVERY_S", -1)
-    computed = count_batches(monkeypatch, fail_after=5)
-    assert embed(folder, out, folder / "trials.txt") == 130
+    with pytest.MonkeyPatch.context() as patch:
+        computed = count_batches(patch, fail_after=5)
+        assert embed(folder, out, folder / "trials.txt") == 130
     parts = list(tmp_path.glob(".killed.npz.progress/.trials.rows-*.npz"))
     assert len(parts) == 5 and not out.exists()
-    monkeypatch.undo()
     again = count_batches(monkeypatch)
     assert embed(folder, out, folder / "trials.txt") == 0
     assert out.read_bytes() == whole.read_bytes()
@@ -185,9 +185,9 @@ def test_a_network_with_packed_layers_goes_on(folder, tmp_path, monkeypatch):
 
     assert run("whole.npz") == 0
     monkeypatch.setattr("asdf.runs.parts.SAVED_EVERY_S", -1)
-    computed = count_batches(monkeypatch, fail_after=2)
-    assert run("out.npz") == 130
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        computed = count_batches(patch, fail_after=2)
+        assert run("out.npz") == 130
     again = count_batches(monkeypatch)
     assert run("out.npz") == 0
     assert sum(computed) + sum(again) == 6
