@@ -334,8 +334,8 @@ def _find_parts(output: Path) -> dict[Part, Path]:
     missing = [str(part.number) for part in every if part not in found]
     if missing:
         raise UsageError(
-            f"--merge: of {of} parts of {output} {len(missing)} are missing: "
-            f"{and_more(missing, _SHOWN)}. Run them first (--part K/{of})."
+            f"--merge: {output} lacks {len(missing)} of {of} parts: {and_more(missing, _SHOWN)}. "
+            f"Run each of these first (--part K/{of})."
         )
     return {part: found[part] for part in every}
 

@@ -51,7 +51,7 @@ def test_parts_are_an_array_and_only_what_is_missing_is_done_again(folder, capsy
     assert status == 2 and "is being computed" in said
     assert Job(merge).wait().status == 2
     home = folder / "out.csv.slurm"
-    assert "of 2 parts of out.csv 1 are missing: 2" in (home / "merge.log").read_text()
+    assert "out.csv lacks 1 of 2 parts: 2. Run" in (home / "merge.log").read_text()
     _, said = submit()
     assert "submitted 1 of 2 parts" in said
     assert Job(re.findall(r"as job (\d+)", said)[1]).wait().status == 0

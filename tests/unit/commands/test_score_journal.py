@@ -269,7 +269,7 @@ def test_holes_are_named(score):
     assert status == 2 and "has no parts" in said
     score("--part", "2/4")
     status, said = score("--merge")
-    assert status == 2 and "of 4 parts of out.csv 3 are missing: 1, 3, 4" in said
+    assert status == 2 and "out.csv lacks 3 of 4 parts: 1, 3, 4. Run each" in said
     assert not (score.folder / "out.txt").exists()
 
 
