@@ -16,6 +16,7 @@ Invariant: a class is checked to derive from its base class before it is used.
 
 from __future__ import annotations
 
+import re
 import sys
 import sysconfig
 import traceback
@@ -52,8 +53,7 @@ def find_class(class_path: str, folder: Path | None, setting: str, base: type[Ki
     """
     named = find_named(class_path, folder, setting, base)
     if not _is_of(named, base):
-        needed = f"a class derived from {base.__module__}.{base.__qualname__}"
-        raise _does_not_fit(class_path, setting, needed, named)
+        raise _does_not_fit(class_path, setting, f"a class derived from {_public_name(base)}")
     checked: type[Kind] = named
     check_whole(checked, class_path, setting, base)
     return checked
@@ -72,8 +72,7 @@ def check_whole(kind: type, class_path: str, setting: str, base: type) -> None:
     if missing:
         raise UsageError(
             f"{setting}: {class_path} does not implement {' and '.join(missing)}, which "
-            f"{base.__name__} requires. See {base.__module__}.{base.__qualname__}, and check the "
-            "spelling."
+            f"{base.__name__} requires. See {_public_name(base)}, and check the spelling."
         )
 
 
@@ -111,9 +110,16 @@ def module_file(module_name: str, folder: Path | None) -> Path | None:
     return file if file.is_file() else None
 
 
-def _does_not_fit(path: str, setting: str, needed: str, named: object) -> UsageError:
+def _does_not_fit(path: str, setting: str, needed: str) -> UsageError:
     file = _file_of(sys.modules[path.rpartition(".")[0]])
-    return UsageError(f"{setting}: {path} ({file}) is {named!r}, but {needed} is required.")
+    return UsageError(f"{setting}: {path} ({file}) is not {needed}, which is required.")
+
+
+def _public_name(kind: type) -> str:
+    """Return the shortest path that a class can be imported by, as in the documents."""
+    path, name = kind.__module__, kind.__name__
+    modules = (path[: dot.start()] for dot in re.finditer(r"\.|$", path))
+    return next(f"{m}.{name}" for m in modules if getattr(sys.modules[m], name, None) is kind)
 
 
 def _is_of(value: object, base: type | None) -> bool:
@@ -139,7 +145,7 @@ def find_function(path: str, folder: Path | None, setting: str) -> Callable[...,
     """
     named = find_named(path, folder, setting, None)
     if not callable(named) or isinstance(named, type):
-        raise _does_not_fit(path, setting, "a function", named)
+        raise _does_not_fit(path, setting, "a function")
     function: Callable[..., Any] = named
     return function
 

@@ -56,7 +56,7 @@ def test_all_problems_of_all_configs_are_in_one_message_behind_all_plans(recipe,
         "the results).",
         "config typo: the recipe knows no corpus 'demo-trian'. Did you mean 'demo-train'?",
         "config typo: network.callbacks: os.system (",
-        "but a class derived from asdf.training.callbacks.Callback is required",
+        "is not a class derived from asdf.training.callbacks.Callback, which is required",
     ):
         assert errors.count(said) == 1, errors
     assert not recipe.output.exists()

@@ -94,9 +94,9 @@ def test_a_frozen_front_end_stays_and_the_rest_learns(recipe, capsys):
 
 
 def test_what_does_not_fit_the_interface_is_said(recipe, capsys):
-    derived = "derived from asdf.training.callbacks.Callback is required"
+    derived = "not a class derived from asdf.training.callbacks.Callback, which"
     for words, status, said in (
-        ("network.network_class=my_network.Wrong", 2, "torch.nn.modules.module.Module is required"),
+        ("network.network_class=my_network.Wrong", 2, "derived from torch.nn.Module, which is"),
         ("network.network_class=my_netwrk.Mean", 2, "Did you mean 'my_network'?"),
         ("network.network_class=my_network.Silent", 2, "Silent lacks forward, which every network"),
         ("network.network_class=my_network.Half", 2, "Half lacks make_back_end, which every"),

@@ -91,7 +91,7 @@ def test_what_is_wrong_with_it_is_said_before_anything_is_measured(recipe, capsy
         ("Outside", "Outside.order(1) has the index 26, but the training list has the utterances"),
         ("Broken", "Broken(settings, utterances) failed: KeyError: 'no such column'"),
         ("Haft", "has no class 'Haft'. Did you mean 'Half'?"),
-        ("Other", "but a class derived from asdf.data.samplers.Sampler is required"),
+        ("Other", "is not a class derived from asdf.data.samplers.Sampler, which is required"),
     ):
         for words in (("--dry-run",), ()):
             outcome = own(recipe, capsys, f"recipe.sampler=my_sampler.{name}", *words)

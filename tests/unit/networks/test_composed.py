@@ -144,9 +144,9 @@ def test_a_named_end_is_in_the_network_or_refused(tiny):
 
 
 def test_a_class_that_is_no_end_is_refused(tiny):
-    with pytest.raises(UsageError, match=r"front_end\.front_end_class: .*\.FrontEnd is required"):
+    with pytest.raises(UsageError, match=r"front_end_class: .* asdf\.networks\.FrontEnd, which"):
         build_network(compose(tiny, "asdf.networks.SSL_ASP", "asp"))
-    with pytest.raises(UsageError, match=r"back_end\.back_end_class: .*\.BackEnd is required"):
+    with pytest.raises(UsageError, match=r"back_end_class: .* asdf\.networks\.BackEnd, which"):
         build_network(compose(tiny, None, "asdf.networks.SSL_ASP"))
 
 

@@ -319,7 +319,7 @@ def test_a_class_without_weight_decay_is_reported(caplog):
         (f"{OWN}.Unsavable", "a checkpoint cannot hold its state"),
         (f"{OWN}.Switching", "other weights for scoring than for training"),
         ("torch.optim.Optimizer", "missing 1 required positional argument"),
-        ("torch.nn.Linear", "a class derived from torch.optim.optimizer.Optimizer is required"),
+        ("torch.nn.Linear", "is not a class derived from torch.optim.Optimizer, which"),
         ("torch.optim.RAdm", "has no class 'RAdm'. Did you mean 'RAdam'?"),
     ],
 )

@@ -236,7 +236,7 @@ def test_a_function_of_ones_own_with_warm_up(own):
         ("broken", r"my_schedules\.broken at step 1 failed: AttributeError: .*my_schedules\.py"),
         ("no_arguments", "no_arguments.* takes 0 positional arguments but 2 were given"),
         ("trangle", r"has no function 'trangle'\. Did you mean 'triangle'\?"),
-        ("Triangle", "my_schedules.Triangle'>, but a function is required"),
+        ("Triangle", r"my_schedules\.py\) is not a function, which is required"),
     ],
 )
 def test_what_is_no_schedule_is_refused_before_the_first_step(own, name, problem):

@@ -172,7 +172,7 @@ def test_a_clip_may_run_backwards(folder, name, speech):
         ("Open", "{part} cannot be sent to the loader's processes: TypeError: cannot pickle"),
         ("Broken", "{part}(settings, base) failed: AttributeError: "),
         ("Idle", "{part} does not implement apply, which Part requires. See asdf.audio.augm"),
-        ("NoPart", "but a class derived from asdf.audio.augmentation.part.Part"),
+        ("NoPart", "is not a class derived from asdf.audio.augmentation.Part,"),
         ("Loudr", "has no class 'Loudr'. Did you mean 'Louder'?"),
     ],
 )

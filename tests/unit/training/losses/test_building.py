@@ -164,7 +164,7 @@ def test_cross_entropy_leaves_the_network_as_it_is() -> None:
         ("OfLogits", "gives a tensor () as per_utterance of 2 utterances, not (2,)"),
         ("NoDimension", "NoDimension(settings, 48) failed: TypeError"),
         ("Lacking", "own_loss.Lacking does not implement per_utterance, which Loss requires"),
-        ("Other", "a class derived from asdf.training.losses.loss.Loss is required"),
+        ("Other", "is not a class derived from asdf.training.losses.Loss, which"),
         ("Centr", "Did you mean 'Centre'?"),
         ("Speaker", "needs the column 'speaker' of the training list, which has attack"),
     ],
