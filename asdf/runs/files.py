@@ -24,6 +24,7 @@ from asdf.runs.systems import open_flags
 from asdf.text import AnyPath, shorten
 
 _PIECE = 1 << 20
+_REFUSED = (errno.EACCES, errno.EROFS, errno.ENAMETOOLONG)
 
 
 @contextmanager
@@ -174,7 +175,7 @@ def explain_path(error: BaseException) -> AsdfError | None:
                 "the folder that this command was started in was removed. Change to a folder that "
                 "exists (cd), then start the same command again."
             )
-    elif isinstance(error, OSError) and error.errno in (errno.EACCES, errno.ENAMETOOLONG):
+    elif isinstance(error, OSError) and error.errno in _REFUSED:
         what = f"{shorten(str(error.filename))}: {error.strerror}"
         return AsdfError(f"cannot access {what}. Correct the path or its permissions.")
     return None

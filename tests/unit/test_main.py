@@ -199,9 +199,10 @@ def test_a_path_that_the_system_refuses_is_one_message(capsys):
     assert main(["score", name, "a.wav"]) == 1
     said = f"error: cannot access {shorten(name)}: File name too long. Correct the path or its"
     assert capsys.readouterr().err.startswith(said)
-    assert _report(PermissionError(errno.EACCES, "Permission denied", "/theirs/net.pt")) == 1
-    said = "error: cannot access /theirs/net.pt: Permission denied. Correct the path or its"
-    assert capsys.readouterr().err.startswith(said)
+    for number, why in {errno.EACCES: "Permission denied", errno.EROFS: "Read-only file"}.items():
+        assert _report(OSError(number, why, "/theirs/net.pt")) == 1
+        said = f"error: cannot access /theirs/net.pt: {why}. Correct the path or its"
+        assert capsys.readouterr().err.startswith(said)
 
 
 def test_an_error_is_of_a_bounded_length(capsys):
