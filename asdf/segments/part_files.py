@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -240,12 +241,15 @@ def write_rttm(path: AnyPath, recordings: Mapping[str, Timed]) -> None:
     """Write the parts of recordings, including bona fide ones, in the format of WeDefense.
 
     Args:
-        recordings: Parts by the name of the recording; white space in a name becomes '_'.
+        recordings: Parts by the name of the recording; white space in a name becomes '_', or '%20'
+            where two names would then be the same.
     """
+    words = Counter("_".join(name.split()) for name in recordings)
     with atomic_write(path) as file:
         for name, timed in recordings.items():
             # A name with a space would be two columns.
             word = "_".join(name.split())
+            word = word if words[word] == 1 else re.sub(r"\s", "%20", name)
             for segment, label in _all_parts(timed):
                 file.write(
                     f"SPEAKER {word} 1 {segment.start_s:.{_MICROSECOND}f} "

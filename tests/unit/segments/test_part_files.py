@@ -59,11 +59,14 @@ def test_what_is_written_is_read_back(tmp_path):
         "a": Timed((Segment(0.02, 0.06), Segment(0.1, 0.2)), 0.345),
         "b": Timed((), 2.0),
         "c d.wav": Timed((Segment(0.0, 1.5),), 1.5),
+        "e f": Timed((), 3.0),
+        "e_f": Timed((), 4.0),
     }
     path = tmp_path / "out.rttm"
     write_rttm(path, recordings)
-    # A name with a space stays one column.
-    assert read_rttm(path) == {name.replace(" ", "_"): timed for name, timed in recordings.items()}
+    # A name with a space stays one column, and another's beside one with '_'.
+    words = ("a", "b", "c_d.wav", "e%20f", "e_f")
+    assert read_rttm(path) == dict(zip(words, recordings.values(), strict=True))
     assert path.read_text().splitlines()[:3] == [
         "SPEAKER a 1 0.000000 0.020000 <NA> <NA> bonafide <NA> <NA>",
         "SPEAKER a 1 0.020000 0.040000 <NA> <NA> spoof <NA> <NA>",
