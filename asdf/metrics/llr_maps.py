@@ -60,6 +60,15 @@ def log10_llr(llr: float) -> float:
     return llr / LN10
 
 
+def describe_affine(scale: float, offset: float) -> str:
+    """Return an affine map of scores in words.
+
+    >>> describe_affine(2, -0.5)
+    '2 * score - 0.5'
+    """
+    return f"{scale:.6g} * score {'-' if offset < 0 else '+'} {abs(offset):.6g}"
+
+
 def fit_weights(
     bona_fide_BS: Floats, spoof_PS: Floats, pseudo: float = 0.0
 ) -> tuple[list[float], float]:

@@ -38,7 +38,7 @@ from asdf.errors import AsdfError, UsageError
 from asdf.metrics.bootstrap import replicate_eer, times_drawn
 from asdf.metrics.detection import Counts, DetCurve, eer, into_blocks
 from asdf.metrics.intervals import Interval, Rates, lowest_interval, rate_interval
-from asdf.metrics.llr_maps import fit_llr
+from asdf.metrics.llr_maps import describe_affine, fit_llr
 from asdf.metrics.tandem import (
     ASVSPOOF5_ASV,
     TANDEM,
@@ -399,8 +399,8 @@ class SasvFusion:
         if self.kind == "sum":
             return "CM score + ASV score"
         maps = (
-            f"ASV LLR = {self.asv_scale:.6g} * score {self.asv_offset:+.6g}, "
-            f"CM LLR = {self.cm_scale:.6g} * score {self.cm_offset:+.6g}"
+            f"ASV LLR = {describe_affine(self.asv_scale, self.asv_offset)}, "
+            f"CM LLR = {describe_affine(self.cm_scale, self.cm_offset)}"
         )
         if self.spoof_share is None:
             return f"ASV LLR + CM LLR, {maps}"

@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,7 +138,7 @@ def main(arguments: list[str]) -> int:
     if args.scores is not None and args.scores.is_dir():
         scored = Path(args.output or args.network).with_name(f"{args.scores.resolve().name}.scores")
         # The lines of the scores, and verdicts of an earlier calibration, would bury the result.
-        with redirect_stdout(StringIO()):
+        with redirect_stdout(None):
             status = score.main([args.network, str(args.scores), "--scores", str(scored)])
         if status:
             return status

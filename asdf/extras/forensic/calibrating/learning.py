@@ -24,7 +24,7 @@ from asdf.facts import SAMPLE_RATE
 from asdf.hub import parse_name
 from asdf.metrics.calibration import Calibration, CalibrationSet, calibrate
 from asdf.metrics.detection import DetectionCost, cllr, eer, min_cllr
-from asdf.metrics.llr_maps import AUTO, LN10, METHODS, log10_llr
+from asdf.metrics.llr_maps import AUTO, LN10, METHODS, describe_affine, log10_llr
 from asdf.metrics.summary import known_columns, speakers_of
 from asdf.runs.evaluations import evaluations_in
 from asdf.runs.layout import Layout, NetworkName, corpus_of_file, layout_of_score_file
@@ -100,7 +100,7 @@ def describe_learnt(
     ]
     scores, llrs = calibration.map_scores, calibration.map_llrs
     if scores is None or llrs is None:
-        lines.append(f"LLR = {calibration.scale:.6g} * score {calibration.offset:+.6g}")
+        lines.append(f"LLR = {describe_affine(calibration.scale, calibration.offset)}")
     else:
         ends = f"from {llrs[0]:.4g} at a score of {scores[0]:.4g} to {llrs[-1]:.4g} at"
         lines.append(f"LLR by {len(scores)} knots, {ends} {scores[-1]:.4g}")
