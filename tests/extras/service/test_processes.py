@@ -63,13 +63,18 @@ def score(port: int) -> dict:
 
 
 def metrics(port: int) -> dict[str, float]:
-    with closing(connect(port)) as connection:
-        connection.request("GET", "/metrics")
-        answer = connection.getresponse()
-        text = answer.read().decode()
-    if answer.status != 200:
-        # A process that just begins has files which are not whole yet.
-        return metrics(port)
+    text = ""
+
+    def are_whole() -> bool:
+        nonlocal text
+        with closing(connect(port)) as connection:
+            connection.request("GET", "/metrics")
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        return answer.status == 200
+
+    # A process that just begins has files which are not whole yet.
+    wait_for(are_whole)
     pairs = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in pairs}
 
