@@ -261,7 +261,7 @@ class SavedLengths:
         rows = _read_rows(table, utterances, audio)
         count = 0 if rows is None else int((rows[:, 0] >= 0).sum())
         # Notes of earlier versions have few sizes.
-        if not check and len(known) < min(count, MAX_RECORDINGS):
+        if not check and len(sizes) < min(count, MAX_RECORDINGS):
             return None
         if count:
             words = "%d of the %d recordings of %s were measured with an earlier list of it"

@@ -531,6 +531,14 @@ def test_a_note_of_an_earlier_version_does_not_hide_what_was_replaced(utterances
     assert measure_lengths(changed, OFF, tmp_path / "sad", World()).tolist() == [10000, 7000]
 
 
+def test_a_part_of_a_large_list_is_not_measured_again(utterances, tmp_path, monkeypatch, log):
+    monkeypatch.setattr("asdf.data.lengths.MAX_RECORDINGS", 1)
+    measure_lengths(utterances, OFF, tmp_path / "sad", World())
+    changed = grown(tmp_path, "b.wav 0\nc.wav 0\n")
+    assert measure_lengths(changed, OFF, tmp_path / "sad", World()).tolist() == [10000, 32000]
+    assert "2 of the 2 recordings of mine were measured with an earlier list of it" in log.text
+
+
 @pytest.mark.parametrize("note", ["{", "[]", '{"table": "../x.tsv", "sizes": {}}', '{"table": 1}'])
 def test_a_note_that_is_damaged_or_leads_elsewhere_is_not_followed(utterances, tmp_path, note):
     measure_lengths(utterances, OFF, tmp_path / "sad", World())
