@@ -105,6 +105,11 @@ def describe_promise(device: torch.device) -> str:
 
 def explain_refusal(error: BaseException) -> UsageError | None:
     """Return the message for an operation that torch refused; None for any other error."""
+    if "Expected more than 1 value per channel when training" in str(error):
+        return UsageError(
+            "the network's batch norm cannot be trained on one utterance at a time: set "
+            "network.minibatch_size to 2 or more (network.global_minibatch_size: 2 per process)."
+        )
     refused = _REFUSAL.search(str(error))
     if refused is None:
         return None

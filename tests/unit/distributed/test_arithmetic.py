@@ -148,6 +148,9 @@ def test_an_operation_that_torch_refuses_is_named_with_the_setting():
     passed_on.reported_by_main = True
     assert explain_refusal(passed_on).reported_by_main
     assert explain_refusal(RuntimeError("out of memory")) is None
+    with pytest.raises(ValueError) as caught:
+        torch.nn.BatchNorm1d(3)(torch.ones(1, 3))
+    assert "set network.minibatch_size to 2 or more" in str(explain_refusal(caught.value))
 
 
 def test_the_number_of_threads_is_restored():
