@@ -13,7 +13,13 @@ from asdf.text import clock
 from tests.extras.forensic.case.test_command import CALIBRATION
 from tests.extras.service.conftest import network, running
 from tests.scripts.chromium import every, needs_chromium, one, wait_for_drawing
-from tests.scripts.test_service_page import choose, find, plain_detector, wait_for_result
+from tests.scripts.test_service_page import (
+    choose,
+    find,
+    plain_detector,
+    wait_for_result,
+    wait_until,
+)
 from tests.unit.conftest import small_settings, sound, write_small_network
 from tests.unit.report.folders import make_run
 
@@ -253,7 +259,7 @@ def test_the_picture_is_zoomed_by_wheel_and_fingers_and_dragged(picture):
         "arguments[0].dispatchEvent(event); return event.defaultPrevented"
     )
     assert picture.execute_script(wheel, canvas, -200, True)
-    assert seen(picture).startswith("0:10 to 0:30")
+    wait_until(picture, lambda b: seen(b).startswith("0:10 to 0:30"))
     # By itself it scrolls the page.
     assert not picture.execute_script(wheel, canvas, -200, False)
     frame = one(canvas, ".frame")
@@ -261,7 +267,7 @@ def test_the_picture_is_zoomed_by_wheel_and_fingers_and_dragged(picture):
     ActionChains(picture).move_to_element(canvas).click_and_hold().move_by_offset(
         wide // 4, 0
     ).release().perform()
-    assert seen(picture).startswith("0:05 to 0:25")
+    wait_until(picture, lambda b: seen(b).startswith("0:05 to 0:25"))
     # It was no click.
     assert float(find(picture, "player").get_property("currentTime")) == 0
     find(picture, "zoom-whole").click()
@@ -281,7 +287,7 @@ def test_the_picture_is_zoomed_by_wheel_and_fingers_and_dragged(picture):
         touch("touchMove", 0.4 - step, 0.6 + step)
     touch("touchEnd")
     # The fingers are twice as far apart, around the same moment.
-    assert seen(picture).startswith("0:10 to 0:30")
+    wait_until(picture, lambda b: seen(b).startswith("0:10 to 0:30"))
 
 
 def test_a_click_plays_from_there_and_the_picture_follows(picture):

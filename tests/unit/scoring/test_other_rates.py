@@ -341,10 +341,10 @@ def test_the_service_hears_speakers_of_a_chosen_channel(tmp_path) -> None:
     with running(detector, LIMITS) as served:
         wait = Wait(time.monotonic() + 60, Event())
         decoded = served.service._decode(upload, Asked(), wait, Slot())
-    ((speaker, pieces),) = decoded.speakers
-    assert speaker.name == "a" and pieces is not None and pieces.total == 48_000
-    windows = detector.pipeline.score(pieces.all)
-    scored, _ = detector.pipeline.conclude(pieces, windows, "call.wav")
+    ((speaker, heard),) = decoded.speakers
+    assert speaker.name == "a" and heard is not None and heard.pieces.total == 48_000
+    windows = detector.pipeline.score(heard.pieces.all)
+    scored, _ = detector.pipeline.conclude(heard.pieces, windows, "call.wav")
     assert scored.score == pytest.approx(expected.result.score, abs=1e-5)
 
 
