@@ -18,6 +18,7 @@ from pathlib import Path
 from asdf.errors import AsdfError, UsageError
 from asdf.hub import parse_name
 from asdf.recipe.declared_corpora import Corpus
+from asdf.removed import ours_for
 from asdf.runs.log import LOG
 from asdf.settings.catalogue import our_catalogue
 from asdf.settings.class_path import describe_error
@@ -169,17 +170,19 @@ def parse_command_line(arguments: list[str], description: str) -> CommandLine:
     collector = Collector()
     for word in (*unknown, *args.words):
         option = word.partition("=")[0].translate(_DASHES)
-        near = closest(option, ("--list", "--explain", "--dry-run"))
         # Others of the unknown are values of such options.
-        if near and option.startswith("-"):
+        if not option.startswith("-"):
+            continue
+        near = closest(option, ("--list", "--explain", "--dry-run"))
+        if near and not ours_for(option):
             problem = f"there is no option '{shortened(word)}'; the nearest is '{near}'"
             collector.add(COMMAND_LINE, problem)
-        elif option.startswith("-"):
+        else:
             with collector.collecting(COMMAND_LINE):
                 our_catalogue().look_up(option)
     torn = [word for word in args.words if _is_torn(word)]
     if torn:
-        problem = "write section.name=value without blanks; is a variable of the shell empty?"
+        problem = "write section.name=value without spaces; is a variable of the shell empty?"
         collector.add(COMMAND_LINE, f"'{shortened(' '.join(torn))}': {problem}")
     raise_all(collector.mistakes)
     # The name of a config contains no equals sign, and an override always contains one.

@@ -90,7 +90,7 @@ def _join_words(words: list[str]) -> str:
 
 # With what Python makes of \n and the like, unless a backslash is doubled.
 OF_WINDOWS = re.compile(r"[A-Za-z]:[\\/\x00-\x1f]")
-"""The beginning of a path of Windows, which elsewhere would name a new folder."""
+"""The beginning of a Windows path, which elsewhere would name a new folder."""
 # Where the original ASDF has its networks.
 _ORIGINAL = "asdf.src.networks.architectures."
 _BOUNDS = {
@@ -263,7 +263,7 @@ def _check_path(value: str | tuple[str, ...]) -> None:
         if not path.strip():
             raise Complaint("the path is empty; write '.' for the current folder")
         if os.name != "nt" and OF_WINDOWS.match(path):
-            raise Complaint("is a path of Windows; write that of this system, as /mnt/c/... in WSL")
+            raise Complaint("is a Windows path; write one of this system, as /mnt/c/... in WSL")
         # Surrogates are bytes that are not UTF-8.
         if "\0" in path or any("\ud800" <= character <= "\udfff" for character in path):
             raise Complaint("the path contains a character that is not allowed in file names")

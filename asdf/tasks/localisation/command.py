@@ -117,7 +117,7 @@ def match_recordings(
             continue
         if index in scored:
             raise AsdfError(
-                f"{paths[0]}: {recording.name!r} also has scores under another name. Leave one."
+                f"{paths[0]}: {recording.name!r} also has scores under another name. Keep one."
             )
         scored.add(index)
         speakers.append(of_trials[index] if of_trials else "")

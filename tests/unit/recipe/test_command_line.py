@@ -78,6 +78,7 @@ def test_help_is_80_columns_wide(capsys, monkeypatch):
         ("net network.max_epochs 2", "'network.max_epochs': write section.name=value without"),
         ("net paths.output_folder=", "'paths.output_folder=': write section.name=value without"),
         ("net --compute_setup=auto", "computing.processes=2, or torchrun --nproc_per_node=2"),
+        ("net --lr=1e-5", "'--lr' is a word of other frameworks; write network.initial"),
         ("net --dist-backend", "write computing.backend='nccl'"),
         ("net --push_to_hub", "write python -m asdf export NETWORK --push ORG/NAME"),
         ("net --network.max_steps=3", "without dashes; the nearest is 'network.max_steps'"),

@@ -19,7 +19,7 @@ NUMBERS, STRINGS = "expected a tuple of whole numbers", "expected a tuple of str
 OF_ONE = "a tuple of one value is written"
 EPOCHS = "expected a whole number, 'best', 'average' or 'last'"
 BEST = ", not a string; the nearest is 'best'"
-OF_WINDOWS = "is a path of Windows; write that of this system, as /mnt/c/... in WSL"
+OF_WINDOWS = "is a Windows path; write one of this system, as /mnt/c/... in WSL"
 CHARACTER = "the path contains a character that is not allowed in file names"
 
 
