@@ -40,3 +40,18 @@ def test_a_module_of_that_name_keeps_it():
 def test_a_dictionary_without_tensors_is_reported():
     with pytest.raises(AsdfError, match="holds no tensors, only epoch"):
         state_dict_in({"epoch": 3}, "file")
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({7: torch.ones(1)}, "is damaged: the name of a layer is 7, which is not a string"),
+        ({"w": torch.ones(2).to_sparse()}, "holds a tensor that is not of plain numbers: w"),
+        ({"w": torch.ones(2, device="meta")}, "holds a tensor that is not of plain numbers: w"),
+        ({"w": torch.ones(2).expand(5, 2)}, "is refused: its tensors claim 40 bytes, and"),
+    ],
+)
+def test_layers_that_are_not_plain_are_refused(state, said):
+    with pytest.raises(AsdfError, match=f"^weights file net.pt {said}"):
+        state_dict_in(state, "net.pt")
+    assert state_dict_in({"w": torch.ones(2).expand(4, 2)}, "net.pt")["w"].shape == (4, 2)
