@@ -61,11 +61,7 @@ def log10_llr(llr: float) -> float:
 
 
 def describe_affine(scale: float, offset: float) -> str:
-    """Return an affine map of scores in words.
-
-    >>> describe_affine(2, -0.5)
-    '2 * score - 0.5'
-    """
+    """Return an affine map in words: '2 * score - 0.5'."""
     return f"{scale:.6g} * score {'-' if offset < 0 else '+'} {abs(offset):.6g}"
 
 
