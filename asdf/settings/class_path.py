@@ -66,10 +66,8 @@ def check_whole(kind: type, class_path: str, setting: str, base: type) -> None:
         UsageError: it lacks some; the message names them.
     """
     # Only if the base has abstract methods: some of torch's classes are abstract for other uses.
-    if not getattr(base, "__abstractmethods__", ()):
-        return
     missing = sorted(getattr(kind, "__abstractmethods__", ()))
-    if missing:
+    if getattr(base, "__abstractmethods__", ()) and missing:
         raise UsageError(
             f"{setting}: {class_path} does not implement {' and '.join(missing)}, which "
             f"{base.__name__} requires. See {_public_name(base)}, and check the spelling."
@@ -91,7 +89,11 @@ def find_named(
     """
     if class_has_left(class_path):
         raise UsageError(f"{setting}: {class_has_left(class_path)}")
-    module_name, name = _split_path(class_path, setting)
+    module_name, _, name = class_path.rpartition(".")
+    if not module_name:
+        raise UsageError(
+            f"{setting}: {class_path!r} names no module. Write 'module.Class': 'my_module.MyClass'."
+        )
     module = _import(module_name, folder, setting)
     named = getattr(module, name, None)
     if named is None:
@@ -150,15 +152,6 @@ def find_function(path: str, folder: Path | None, setting: str) -> Callable[...,
     return function
 
 
-def _split_path(class_path: str, setting: str) -> tuple[str, str]:
-    module_name, _, class_name = class_path.rpartition(".")
-    if not module_name:
-        raise UsageError(
-            f"{setting}: {class_path!r} names no module. Write 'module.Class': 'my_module.MyClass'."
-        )
-    return module_name, class_name
-
-
 def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
     # Tell functions from classes by the usual case of their first letters.
     kind = "function" if class_name[:1].islower() else "class"
@@ -200,25 +193,18 @@ def _import(module_name: str, folder: Path | None, setting: str) -> ModuleType:
     # A script that exits when it is imported would end the run as if it had succeeded.
     except (Exception, SystemExit) as error:
         raise _import_failed(module_name, setting, error) from error
-    if folder:
-        _check_not_hidden(folder / f"{package}.py", package, setting)
+    imported = _file_of(sys.modules[package])
+    own = folder / f"{package}.py" if folder else None
+    if own and own.is_file() and Path(imported).resolve() != own.resolve():
+        raise UsageError(
+            f"{setting}: {own} is hidden by another module named {package!r} ({imported}). Rename "
+            "your file."
+        )
     return module
 
 
 def _import_failed(module_name: str, setting: str, error: BaseException) -> AsdfError:
     return AsdfError(f"{setting}: importing {module_name} failed: {describe_error(error)}.")
-
-
-def _check_not_hidden(users_file: Path, package: str, setting: str) -> None:
-    """Raise a UsageError if Python would import another module than the user's file."""
-    if not users_file.is_file():
-        return
-    imported = getattr(sys.modules[package], "__file__", None)
-    if imported is None or Path(imported).resolve() != users_file.resolve():
-        raise UsageError(
-            f"{setting}: {users_file} is hidden by another module named {package!r} "
-            f"({imported or 'built in'}). Rename your file."
-        )
 
 
 @contextmanager

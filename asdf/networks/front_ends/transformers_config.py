@@ -138,10 +138,6 @@ def _without_training(config: Mapping[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
     """Yield the names and numbers of a configuration, including lists and nested ones."""
     for name, value in config.items():
@@ -149,7 +145,7 @@ def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
             yield from _numbers(value)
             continue
         for number in value if isinstance(value, list) else [value]:
-            if _is_number(number):
+            if isinstance(number, int | float) and not isinstance(number, bool):
                 yield name, number
 
 
