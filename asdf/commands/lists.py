@@ -48,7 +48,7 @@ from asdf.recipe.declared_corpora import read_chosen, read_named
 from asdf.runs.streams import show_error
 from asdf.tables.renderers import as_lines
 from asdf.tables.table import Table, counts
-from asdf.text import quoted_and_more
+from asdf.text import count_of, quoted_and_more
 from asdf.trials.label_words import LABEL_NAMES, Columns, plain_word
 from asdf.trials.lists import check_files, open_tree, read_list
 from asdf.trials.table import write_trials
@@ -293,7 +293,7 @@ def _warn(lists: Mapping[str, TrialList]) -> None:
     shared = sorted(name for name, count in seen.items() if count > 1)
     if shared:
         show_error(
-            f"warning: {len(shared)} speakers are in the folders of several lists "
+            f"warning: folders of several lists have {count_of(len(shared), 'speaker')} in common "
             f"({quoted_and_more(shared, _SHOWN)}). --divide puts each speaker in one list."
         )
 

@@ -349,7 +349,7 @@ def submit_parts(array: PartArray, words: Mapping[str, Sequence[str]]) -> tuple[
     queued = [task for task, of in queued_tasks() if of == comment]
     if queued:
         raise UsageError(
-            f"{array.output} is being computed: {len(queued)} tasks are in the queue, the first is "
+            f"{array.output} is being computed. Tasks in the queue: {len(queued)}, the first is "
             f"{queued[0]}. Wait for them (squeue), or end them (scancel {queued[0].split('_')[0]})."
         )
     write_scripts(array)

@@ -26,7 +26,7 @@ import numpy as np
 
 from asdf.errors import AsdfError
 from asdf.runs.files import atomic_write
-from asdf.text import AnyPath, quoted_and_more, read_number
+from asdf.text import AnyPath, count_of, quoted_and_more, read_number
 from asdf.trials.score_file import Scores, score_texts
 from asdf.trials.text_lines import numbered_lines
 from asdf.trials.trial_list import TrialList, bare_name, values_at
@@ -256,8 +256,8 @@ def check_submission(path: AnyPath, kind: str, trials: Sequence[str]) -> int:
     others = sorted(seen - wanted)
     if missing or others:
         raise AsdfError(
-            f"{path}: {len(missing)} of {len(wanted)} trials are missing "
-            f"({quoted_and_more(missing, _SHOWN)}), {len(others)} are not in the list "
+            f"{path} lacks {len(missing)} of {len(wanted)} trials "
+            f"({quoted_and_more(missing, _SHOWN)}) and has {count_of(len(others), 'other')} "
             f"({quoted_and_more(others, _SHOWN)}). Score the challenge's list, all of it."
         )
     return len(seen)
