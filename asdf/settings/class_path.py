@@ -156,9 +156,8 @@ def _no_class(where: str, class_name: str, classes: list[str]) -> UsageError:
     # Tell functions from classes by the usual case of their first letters.
     kind = "function" if class_name[:1].islower() else "class"
     fitting = [name for name in classes if name[:1].islower() == (kind == "function")]
-    hint = did_you_mean(class_name, fitting)
-    if not hint:
-        hint = f" Available there: {', '.join(fitting) or 'nothing'}."
+    others = f" Available there: {', '.join(fitting) or 'nothing'}."
+    hint = did_you_mean(class_name, fitting) or others
     return UsageError(f"{where} has no {kind} {class_name!r}.{hint}")
 
 
@@ -166,8 +165,7 @@ def _no_module(missing: str, package: str, folder: Path | None, setting: str) ->
     """Return the error for a `missing` module, possibly a submodule of `package`."""
     if is_ours(missing):
         return UsageError(
-            f"{setting}: there is no module {missing!r}. The project's networks are in "
-            "asdf.networks."
+            f"{setting}: there is no module {missing!r}. ASDF's networks are in asdf.networks."
         )
     files = [path.stem for path in sorted(folder.glob("*.py"))] if folder else []
     where = f"in {folder}" if folder else "next to the recipe"

@@ -25,7 +25,7 @@ SETTING = "network.loss"
         ("asdf.networks.aasist.AASITS", "aasist.py) has no class 'AASITS'. Did you mean 'AASIST'?"),
         (
             "asdf.netwroks.AASIST",
-            "network.loss: there is no module 'asdf.netwroks'. The project's networks are in",
+            "network.loss: there is no module 'asdf.netwroks'. ASDF's networks are in asdf.",
         ),
         ("my_losses.Focal", "has no class 'Focal'. Available there: Margin."),
         ("my_losses.ramp", "has no function 'ramp'. Available there: margin."),
