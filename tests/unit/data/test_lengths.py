@@ -82,13 +82,14 @@ print(peak)
 def test_a_recording_takes_some_dozens_of_bytes(tmp_path):
     """In a process of its own: what other tests left in this one is allocated and freed, too."""
     peaks = {}
-    for count in (10_000, 50_000):
+    # Of both, the sizes of 20,000 files are looked up.
+    for count in (40_000, 80_000):
         folder = tmp_path / str(count)
         words = [sys.executable, "-c", MEASURE_MANY, str(count), str(folder)]
         ended = subprocess.run(words, capture_output=True, text=True, check=True)
         peaks[count] = int(ended.stdout.split()[-1])
-    # 151; rows as Python objects take more than 250.
-    assert (peaks[50_000] - peaks[10_000]) / 40_000 < 200
+    # 143; rows as Python objects take more than 250.
+    assert (peaks[80_000] - peaks[40_000]) / 40_000 < 200
 
 
 def test_speech_activity_detection_shortens_them(utterances, tmp_path):
