@@ -86,7 +86,7 @@ def write_trials(scores: Path, protocol: Path, trials: int) -> None:
 
 
 def _hours(folder: Path, minutes: tuple[int, ...], rounds: int) -> Iterator[Row]:
-    """Yield the largest memory of scoring recordings, beside that of the shortest."""
+    """Yield the median memory of scoring recordings, beside that of the shortest."""
     what = "score a recording, memory"
     if not has("onnxruntime"):
         yield unmeasured(what, "MB", "the shortest", "onnxruntime is not installed")
@@ -98,9 +98,9 @@ def _hours(folder: Path, minutes: tuple[int, ...], rounds: int) -> Iterator[Row]
         with soundfile.SoundFile(path, "w", SAMPLE_RATE, 1) as file:
             for _ in range(length):
                 file.write(0.1 * rng.standard_normal(60 * SAMPLE_RATE))
-        # The peak of one run is up to 20 % above that of the next, whatever the length.
+        # The peak of one run may be far above that of the next, whatever the length.
         costs = [measured(*ASDF, "score", path) for _ in range(rounds)]
-        seconds, megabytes = costs[0][0], max(megabytes for _, megabytes in costs)
+        seconds, megabytes = map(statistics.median, zip(*costs, strict=True))
         first = first or megabytes
         note = f"{seconds:.0f} CPU s, {seconds / length:.2f} a minute"
         yield limited(f"{what}, {length} min", "MB", [megabytes], round(1.1 * first), note=note)
