@@ -90,7 +90,7 @@ def test_ones_own_copy_gets_the_level_of_the_speech(own):
     ("name", "message"),
     [
         ("my_vocoders_of_a_test.Backward", "has no class 'Backward'"),
-        ("my_vocoders_of_a_test.NotAVocoder", "Vocoder is required"),
+        ("my_vocoders_of_a_test.NotAVocoder", "Vocoder, which is required"),
         ("my_vocoders_of_a_test.Silent", "does not implement vocode, which Vocoder requires."),
         ("my_vocoders_of_a_test.Fragile", "cannot be made: KeyError: 0"),
     ],
